@@ -266,6 +266,11 @@ class Catalog(UniqueItems[Api]):
         ------
         InputError
             If something is not an Api, or its id is there already.
+
+        Examples
+        --------
+        >>> Catalog([Api("maps", "Maps")]).extended([Api("sms", "Text messages")]).ids
+        ('maps', 'sms')
         """
         grown = self._extended(apis)
         _warn_of_look_alikes(_new_look_alikes(grown._items, len(self)))

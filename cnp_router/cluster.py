@@ -33,6 +33,7 @@ MOST_LOSSES = (
     5  # times that what was sent to workers is gone with them, before the work is given up
 )
 _LOOK_EVERY, _CLOSE_WITHIN = 5.0, 2.0  # seconds
+_START_WORKERS = "start some: dask worker ADDRESS"
 _START = "start one: dask scheduler, and dask worker ADDRESS for each worker"
 _GONE = ("cancelled", "lost")
 
@@ -130,15 +131,12 @@ class ClusterPool(Pool):
 
     @property
     def is_remote(self) -> bool:
-        """True."""
+        """Whether its workers are on other machines, or could be: true of every cluster."""
         return True
 
     def check(self) -> None:
         """Raise ClusterError unless there are workers, and all of them have this version."""
-        try:
-            self.client.wait_for_workers(1, timeout=CONNECT_WITHIN)
-        except TimeoutError as exc:
-            raise self._error("it has no workers", "start some: dask worker ADDRESS") from exc
+        self._wait_for_one(CONNECT_WITHIN)
         said = self._asked(self.client.run, _version, on_error="return")
         for worker, version in said.items():
             if version != __version__:
@@ -190,11 +188,16 @@ class ClusterPool(Pool):
 
     def scatter(self, value: Any) -> Any:
         """Send a value to every worker, and return its future."""
-        try:
-            (future,) = self._asked(self.client.scatter, [value], broadcast=True, hash=False)
-        except (TypeError, AttributeError) as exc:
-            raise _unsendable(value, exc) from exc
-        return future
+        while True:
+            self._wait_for_one(WORKERS_WITHIN)
+            try:
+                (future,) = self._asked(self.client.scatter, [value], broadcast=True, hash=False)
+            except (TypeError, AttributeError) as exc:
+                raise _unsendable(value, exc) from exc
+            except TimeoutError as exc:  # the last worker went meanwhile
+                self.lost(exc)
+            else:
+                return future
 
     def submit(self, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return the future of some work."""
@@ -216,17 +219,19 @@ class ClusterPool(Pool):
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
-        without = 0.0
+        without, patience = 0.0, _LOOK_EVERY
         while True:
             try:
-                return future.result(timeout=_LOOK_EVERY)
+                return future.result(timeout=patience)
             except TimeoutError as exc:
-                if future.done():  # the work itself raised it
+                if future.status == "error":  # the work itself raised it
                     raise
-                without = 0.0 if self._asked(self.client.nthreads) else without + _LOOK_EVERY
+                without = 0.0 if self._asked(self.client.nthreads) else without + patience
                 if without >= WORKERS_WITHIN:
                     problem = f"it has had no worker for {without:.0f} s"
-                    raise self._error(problem, "start some: dask worker ADDRESS") from exc
+                    raise self._error(problem, _START_WORKERS) from exc
+                if future.done():  # a large result, which is fetched anew
+                    patience *= 2
             except KilledWorker as exc:
                 raise self._error(
                     f"a piece of work ended {exc.allowed_failures + 1} workers, one after another",
@@ -234,6 +239,13 @@ class ClusterPool(Pool):
                 ) from exc
             except CommClosedError as exc:
                 raise self._error("it is gone", _START) from exc
+
+    def _wait_for_one(self, within: float) -> None:
+        try:
+            self.client.wait_for_workers(1, timeout=within)
+        except TimeoutError as exc:
+            self._alive(exc)
+            raise self._error("it has no workers", _START_WORKERS) from exc
 
     def _alive(self, exc: BaseException) -> None:
         if self.client.status != "running":
@@ -244,7 +256,8 @@ class ClusterPool(Pool):
         try:
             return ask(*args, **how)
         except (OSError, RuntimeError) as exc:
-            if isinstance(exc, RuntimeError) and self.client.status == "running":
+            is_its_own = isinstance(exc, RuntimeError | TimeoutError)
+            if is_its_own and self.client.status == "running":
                 raise
             raise self._error("it is gone", _START) from exc
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime
 import glob
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cnp_router.exceptions import DataFileError, MissingExtraError
 from cnp_router.files import as_path, reason, value_of
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 __all__ = ["data_files", "is_parquet", "read_parquet"]
 
@@ -87,13 +91,17 @@ def read_parquet(
     try:
         with file.open("rb") as data, ParquetFile(data) as table:
             there = list(table.schema_arrow.names)
+            twice = [name for name, n in Counter(there).items() if n > 1]
+            if twice:
+                problem = f"it has the column {twice[0]!r} more than once"
+                raise DataFileError(path, problem, cure="give each column a name of its own")
             wanted = [name for name in there if columns is None or name in columns]
             if not wanted:
                 names = ", ".join(map(repr, there[:6])) or "no columns"
                 cure = f"it has {names}; rename its columns to the keys of the JSON objects"
                 raise DataFileError(path, "no column of it is known", cure=cure)
             for batch in table.iter_batches(_ROWS, columns=wanted):
-                for row in batch.to_pylist():
+                for row in _rows(batch, path, number):
                     number += 1
                     yield number, _object(row, path, number)
     except (ArrowException, OSError) as exc:
@@ -102,6 +110,22 @@ def read_parquet(
         raise DataFileError(path, problem, cure="check the path, or write it again") from exc
     if not number:
         raise DataFileError(path, "the table is empty", cure="give at least one record")
+
+
+def _rows(batch: RecordBatch, path: str | Path, before: int) -> list[dict[str, Any]]:
+    """Return the rows of a part of a table, that has so many before it."""
+    try:
+        found: list[dict[str, Any]] = batch.to_pylist()
+    except (ValueError, OverflowError) as exc:  # times and dates that Python has not
+        if len(batch) > 1:  # which row is it?
+            return [
+                row for i in range(len(batch)) for row in _rows(batch.slice(i, 1), path, before + i)
+            ]
+        cure = "write times in microseconds, of the years 1 to 9999"
+        raise DataFileError(
+            path, f"row {before + 1} has a value that cannot be read: {reason(exc)}", cure=cure
+        ) from exc
+    return found
 
 
 def _object(row: dict[str, Any], path: str | Path, number: int) -> dict[str, Any]:

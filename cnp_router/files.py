@@ -40,6 +40,7 @@ __all__ = [
     "text_of",
     "value_of",
     "write_jsonl",
+    "writing",
 ]
 
 _READING: dict[type[BaseException], tuple[str, str]] = {
@@ -205,6 +206,15 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Say of what the system refuses inside, while files are made there: a DataFileError."""
+    try:
+        yield
+    except OSError as exc:
+        raise _trouble(path, exc, "cannot be written", _WRITING) from exc
 
 
 def lock(file: IO[Any]) -> None:

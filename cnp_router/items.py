@@ -7,12 +7,13 @@ such with more at the end: a list that grows shares what it had.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, overload
 
 from cnp_router.exceptions import InputError
 from cnp_router.files import atomic_write, json_line
@@ -21,7 +22,7 @@ from cnp_router.records import Record, instances, positions
 if TYPE_CHECKING:
     from cnp_router.kept_files import KeptFiles
 
-__all__ = ["Chained", "InMemory", "Item", "ItemKind", "Items", "UniqueItems"]
+__all__ = ["Chained", "InMemory", "Item", "ItemKind", "Items", "UniqueItems", "n_shared"]
 
 
 class _Item(Protocol):
@@ -143,45 +144,54 @@ class InMemory(Items[Item]):
 
 
 class Chained(Items[Item]):
-    """Items with more at their end, which are in memory."""
+    """Items with more at their end, which are in memory.
+
+    What came is kept in parts, each larger than the next one: many that come one by one are put
+    together a few times each, and looked for in a few places.
+    """
 
     def __init__(self, base: Items[Item], more: InMemory[Item]) -> None:
-        self.kind = base.kind
-        self.base = base
-        self.more = more
-        self._n_base = len(base)
         for item in more.items:
             if base.place(item.id) is not None:
                 raise InputError(
-                    f"duplicate {self.kind.called} id {item.id!r} (ids must be unique)"
+                    f"duplicate {base.kind.called} id {item.id!r} (ids must be unique)"
                 )
+        first, *later = base.parts
+        grown = cast("list[InMemory[Item]]", later)  # only the first is ever in a file
+        while grown and len(grown[-1]) <= len(more):
+            more = InMemory(base.kind, (*grown.pop().items, *more.items))
+        self.kind = base.kind
+        self._parts: tuple[Items[Item], ...] = (first, *grown, more)
+        self._starts = tuple(accumulate(map(len, self._parts), initial=0))
 
     @property
     def parts(self) -> tuple[Items[Item], ...]:
         """What was there, and what came."""
-        return (self.base, self.more)
+        return self._parts
 
     def __len__(self) -> int:
-        return self._n_base + len(self.more)
+        return self._starts[-1]
 
     def __iter__(self) -> Iterator[Item]:
-        return chain(self.base, self.more)
+        return chain.from_iterable(self._parts)
 
     def item(self, place: int) -> Item:
         """Return the item at a place."""
-        n = self._n_base
-        return self.base.item(place) if place < n else self.more.item(place - n)
+        part = bisect_right(self._starts, place) - 1
+        return self._parts[part].item(place - self._starts[part])
 
     def place(self, item_id: str) -> int | None:
         """Return where the item of an id is."""
-        place = self.more.place(item_id)
-        return self.base.place(item_id) if place is None else place + self._n_base
+        for start, part in zip(self._starts, self._parts, strict=False):
+            if (place := part.place(item_id)) is not None:
+                return start + place
+        return None
 
     def find(self, key: str, value: str) -> Iterator[int]:
         """Yield the places of the items that are found under a value."""
-        yield from self.base.find(key, value)
-        for place in self.more.find(key, value):
-            yield place + self._n_base
+        for start, part in zip(self._starts, self._parts, strict=False):
+            for place in part.find(key, value):
+                yield start + place
 
     def values(self, key: str) -> tuple[str, ...]:
         """Return all ids, or values of another key."""
@@ -189,15 +199,15 @@ class Chained(Items[Item]):
 
     @cached_property
     def _ids(self) -> tuple[str, ...]:
-        return (*self.base.values("id"), *self.more.values("id"))
+        return tuple(chain.from_iterable(part.values("id") for part in self._parts))
 
     def _all(self, key: str) -> tuple[str, ...]:
-        return tuple(sorted({*self.base.values(key), *self.more.values(key)}))
+        return tuple(sorted({value for part in self._parts for value in part.values(key)}))
 
     def chunks(self, path: str | Path, start: int = 0) -> Iterator[bytes]:
         """Yield the items as JSON Lines."""
-        yield from self.base.chunks(path, start)
-        yield from self.more.chunks(path, start + self._n_base)
+        for own, part in zip(self._starts, self._parts, strict=False):
+            yield from part.chunks(path, start + own)
 
 
 class UniqueItems(Generic[Item]):
@@ -222,12 +232,10 @@ class UniqueItems(Generic[Item]):
         new = instances(kind.plural, more, kind.type)
         if not new:
             return self
-        base, *grown = self._items.parts
-        after = (*(item for part in grown for item in part), *new)
-        chained = Chained(base, InMemory(kind, after))
-        # One by one they come to be one, at a cost that is shared by many.
-        merge = isinstance(base, InMemory) and len(after) > len(base)
-        return self._of(InMemory(kind, tuple(chained)) if merge else chained)
+        chained = Chained(self._items, InMemory(kind, new))
+        first = chained.parts[0]
+        is_small = isinstance(first, InMemory) and len(chained) > 2 * len(first)
+        return self._of(InMemory(kind, tuple(chained)) if is_small else chained)
 
     def write(self, path: str | Path) -> None:
         """Write all as JSON Lines, atomically.
@@ -249,6 +257,8 @@ class UniqueItems(Generic[Item]):
 
         Raises
         ------
+        InputError
+            If one of the files is there already: somebody may have it open.
         DataFileError
             If the place cannot be written, or an item not be written as JSON.
         """
@@ -265,8 +275,8 @@ class UniqueItems(Generic[Item]):
         Raises
         ------
         ModelCorruptError
-            If the files do not fit each other. What is wrong in a line is raised by whoever
-            asks for its item.
+            If files are missing, or do not fit each other. What is wrong in a line is raised by
+            whoever asks for its item.
         """
         from cnp_router.stored_items import open_indexed
 
@@ -279,13 +289,6 @@ class UniqueItems(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
-
-    def n_shared(self, other: Self) -> int:
-        """Return how many items both begin with that are known to be equal, each at its place.
-
-        Others may be equal too: those shared are found without looking at any, as after `extended`.
-        """
-        return _n_shared(self._items, other._items)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _equal(self._items, other._items)
@@ -300,12 +303,16 @@ class UniqueItems(Generic[Item]):
 def _equal(one: Items[Any], other: Items[Any]) -> bool:
     if one is other or len(one) != len(other):
         return one is other
-    if n := _n_shared(one, other):
+    if n := n_shared(one, other):
         return one[n:] == other[n:]
     return all(a is b or a == b for a, b in zip(one, other, strict=True))
 
 
-def _n_shared(one: Items[Any], other: Items[Any]) -> int:
+def n_shared(one: Items[Any], other: Items[Any]) -> int:
+    """Return how many items both begin with that are known to be equal, each at its place.
+
+    Others may be equal too: those shared are found without looking at any.
+    """
     if one is other:
         return len(one)
     first, second = one.parts[0], other.parts[0]

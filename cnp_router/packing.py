@@ -167,7 +167,7 @@ def _joined(values: list[Any]) -> NDArray[Any] | None:
     text = "\n".join([*values, ""])  # the end of the last one shows that nothing is cut off
     if text.count("\n") != len(values):  # there are lines inside
         return None
-    return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    return np.frombuffer(text.encode(), np.uint8)
 
 
 def _parted(joined: NDArray[Any], n: Any) -> list[str]:

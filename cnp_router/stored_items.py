@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import DataFileError, InputError, ModelCorruptError
-from cnp_router.files import as_path, json_line, object_of
+from cnp_router.files import as_path, json_line, object_of, writing
 from cnp_router.items import Chained, InMemory, Item, ItemKind, Items
 from cnp_router.kept_files import Identity, KeptFiles, open_array, open_content
 from cnp_router.records import Record
@@ -41,6 +41,7 @@ _CHUNK = 1 << 24  # bytes that are copied at once
 _MORE, _LINE_END = "more.jsonl", ord("\n")
 _DECODED = 2048  # items that are kept, once they were read
 _MOST_MORE = 1_000  # items behind those that are kept: they are read whenever it is opened
+_PARTS = ("hashes", "places")
 _MADE = ("_read", "_decoded", "_positions")  # of the rest of a `StoredItems`
 
 
@@ -297,7 +298,10 @@ class _Index:
 
 def open_indexed(path: str | Path, kind: ItemKind[Any]) -> Items[Any]:
     """Return the items that `write_indexed` wrote."""
-    items = StoredItems(path, kind)
+    try:
+        items = StoredItems(path, kind)
+    except (OSError, ValueError, EOFError) as exc:  # of NumPy, of files that are none of its own
+        raise _damaged(as_path(path), f"it cannot be opened: {exc}") from exc
     place = _beside(items.path, _MORE)
     if not place.exists():
         return items
@@ -324,9 +328,24 @@ def write_indexed(path: str | Path, items: Items[Any], kept: KeptFiles | None = 
     stand in a file of their own.
     """
     target = as_path(path)
+    there = [place for place in _files_of(target, items.kind) if place.exists()]
+    if there:
+        raise InputError(f"{there[0]} is there already (write to a new place: others may use it)")
+    with writing(path):
+        _write_new(target, items, kept)
+
+
+def _files_of(path: Path, kind: ItemKind[Any]) -> Iterator[Path]:
+    """Yield all files that may stand for some items."""
+    yield path
+    yield from (_beside(path, name) for name in (_MORE, "offsets.npy"))
+    yield from (_beside(path, f"{key}.{part}.npy") for key in kind.keys for part in _PARTS)
+    yield from (_beside(path, f"{key}.json") for key in kind.listed)
+
+
+def _write_new(target: Path, items: Items[Any], kept: KeptFiles | None) -> None:
     first, *more = items.parts
     later = _beside(target, _MORE)
-    later.unlink(missing_ok=True)
     n_more = len(items) - len(first)
     is_kept = isinstance(first, StoredItems) and kept is not None and first.is_in(kept)
     if isinstance(first, StoredItems) and (not n_more or (is_kept and n_more <= _MOST_MORE)):

@@ -63,3 +63,8 @@ def fails(_: Any, item: int) -> int:
 
 def fails_to_answer(_: Any, item: int) -> int:
     raise TimeoutError("of the work")
+
+
+def large(_: Any, size: int) -> bytes:
+    """Return so many bytes."""
+    return bytes(size)

@@ -15,6 +15,7 @@ from cluster_tasks import (
     fails_to_answer,
     held,
     killed_once,
+    large,
     made,
     part_of,
     pid,
@@ -130,6 +131,31 @@ class TestLosses:
         for process in set(pool.client.run(os.getpid).values()):
             os.kill(process, signal.SIGKILL)
         assert list(found) == [("s", 0.4)] * 7
+
+    def test_a_result_that_takes_longer_than_a_look_at_it(self, pool, monkeypatch):
+        monkeypatch.setattr(cluster_module, "_LOOK_EVERY", 0.001)
+        assert len(pool.begin(large, 30_000_000)()) == 30_000_000
+
+    def test_a_worker_that_comes_late(self, monkeypatch):
+        monkeypatch.setattr(cluster_module, "WORKERS_WITHIN", 20.0)
+        options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "processes": False}
+        with (
+            distributed.LocalCluster(n_workers=1, protocol="tcp://", **options) as cluster,
+            connected(cluster.scheduler_address) as pool,
+        ):
+            cluster.scale(0)
+            while pool.client.nthreads():
+                time.sleep(0.05)
+            later = threading.Timer(1.0, cluster.scale, [1])
+            later.start()
+            assert pool.begin(plus, 2, pool.share(40))() == 42
+            later.join()
+            cluster.scale(0)
+            monkeypatch.setattr(cluster_module, "WORKERS_WITHIN", 0.5)
+            while pool.client.nthreads():
+                time.sleep(0.05)
+            with pytest.raises(ClusterError, match="it has no workers"):
+                pool.share(40).future()
 
     def test_work_that_ends_every_worker(self, pool):
         def kills(_: Any, item: int) -> None:

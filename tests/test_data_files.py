@@ -157,6 +157,27 @@ class TestParquet:
             f"{file}: row 2: field 'date' must be YYYY-MM-DD, got '2024-01-31T12:00:00'"
         )
 
+    @pytest.mark.parametrize(
+        ("number", "kind"), [(1, "timestamp[ns]"), (10**7, "date32[day]"), (10**12, "timestamp[s]")]
+    )
+    def test_a_time_that_python_has_not(self, write, number, kind):
+        pa = pytest.importorskip("pyarrow")
+        storage = pa.int32() if kind.startswith("date") else pa.int64()
+        days = pa.array([None, number, None], storage).cast(pa.type_for_alias(kind))
+        file = write(**self.columns(MASHUPS, date=days))
+        said = error(lambda: History.read(file))
+        assert said.startswith(f"{file}: row 2 has a value that cannot be read: ")
+        assert said.endswith("(write times in microseconds, of the years 1 to 9999)")
+
+    def test_a_column_that_is_there_twice(self, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        columns = [pa.array(own) for own in (["m1"], ["maps"], [["sms"]], ["m2"])]
+        table = pa.table(columns, names=["id", "description", "apis", "id"])
+        parquet.write_table(table, tmp_path / "past.parquet")
+        said = error(lambda: History.read(tmp_path / "past.parquet"))
+        assert "it has the column 'id' more than once (give each column" in said
+
     def test_a_catalog(self, write):
         inputs = {"type": "object", "properties": {"to": {"type": "string"}}}
         file = write(

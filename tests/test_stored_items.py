@@ -13,8 +13,9 @@ import pytest
 
 from cnp_router import kept_files, stored_items
 from cnp_router.catalog import Api, Catalog, LookAlikeWarning
-from cnp_router.exceptions import InputError, ModelCorruptError, UnknownApiError
+from cnp_router.exceptions import DataFileError, InputError, ModelCorruptError, UnknownApiError
 from cnp_router.history import History, Mashup
+from cnp_router.items import n_shared
 
 APIS = (
     Api("maps", "Maps", "Shows places.", ("Mapping", "Travel")),
@@ -145,15 +146,32 @@ class TestGrowing:
 
     def test_what_is_shared(self, catalog, history, tmp_path):
         grown = catalog.extended([NEWS])
-        assert (grown.n_shared(catalog), catalog.n_shared(grown), grown.n_shared(grown)) == (
-            4,
-            4,
-            5,
-        )
-        assert Catalog.open_indexed(tmp_path / "catalog.jsonl").n_shared(grown) == 4
-        assert Catalog(APIS).n_shared(catalog) == 0
-        whole = Catalog(APIS)
-        assert whole.extended([NEWS]).n_shared(whole) == 4
+        again, whole = Catalog.open_indexed(tmp_path / "catalog.jsonl"), Catalog(APIS)
+        for one, other, n in (
+            (grown, catalog, 4),
+            (catalog, grown, 4),
+            (grown, grown, 5),
+            (again, grown, 4),
+            (whole, catalog, 0),
+            (whole.extended([NEWS]), whole, 4),
+        ):
+            assert n_shared(one._items, other._items) == n
+
+    @pytest.mark.parametrize("n", [1, 3, 40])
+    def test_one_after_the_other(self, history, n):
+        new = [Mashup(f"new{i}", f"news {i}", ("news", "sms")) for i in range(n)]
+        grown = history
+        for mashup in new:
+            grown = grown.extended([mashup])
+            sizes = [len(part) for part in grown._items.parts[1:]]
+            assert sizes == sorted(set(sizes), reverse=True)
+        assert list(grown) == [*MASHUPS, *new] == [grown[i] for i in range(len(grown))]
+        assert grown == History([*MASHUPS, *new])
+        assert [grown.find(m.id) for m in grown] == list(range(len(grown)))
+        assert grown.asked(f"news {n - 1}") == (len(grown) - 1,)
+        for twin in (MASHUPS[0], new[0], new[-1]):
+            with pytest.raises(InputError, match=f"duplicate mashup id '{twin.id}'"):
+                grown.extended([twin])
 
     def test_a_history(self, history):
         grown = history.extended([NEW])
@@ -334,3 +352,35 @@ class TestDamage:
         again = Catalog.open_indexed(tmp_path / "catalog.jsonl")
         with pytest.raises(ModelCorruptError, match=r"catalog.jsonl: its list (of|by)"):
             again.position("maps")
+
+
+class TestPlaces:
+    def test_what_is_there_stays(self, history, tmp_path):
+        before = {place: place.read_bytes() for place in tmp_path.iterdir()}
+        for items in (history, History(MASHUPS[:2])):
+            with pytest.raises(InputError, match=r"history\.jsonl is there already"):
+                items.write_indexed(tmp_path / "history.jsonl")
+        (tmp_path / "history.jsonl").unlink()
+        with pytest.raises(InputError, match=r"history\.offsets\.npy is there already"):
+            History(MASHUPS[:2]).write_indexed(tmp_path / "history.jsonl")
+        after = {place: place.read_bytes() for place in tmp_path.iterdir()}
+        assert after == {place: before[place] for place in after} and len(after) == len(before) - 1
+
+    def test_a_folder_that_is_not_there(self, history, tmp_path):
+        with pytest.raises(DataFileError, match="its folder does not exist"):
+            history.write_indexed(tmp_path / "none" / "history.jsonl")
+
+    @pytest.mark.usefixtures("history")
+    @pytest.mark.parametrize(
+        "name", ["history.jsonl", "history.offsets.npy", "history.id.places.npy"]
+    )
+    def test_files_that_cannot_be_opened(self, tmp_path, name):
+        place = tmp_path / name
+        place.unlink()
+        with pytest.raises(ModelCorruptError, match="cannot be opened"):
+            History.open_indexed(tmp_path / "history.jsonl")
+        if name.endswith("npy"):
+            for nonsense in (b"", b"nonsense"):
+                place.write_bytes(nonsense)
+                with pytest.raises(ModelCorruptError, match="cannot be opened"):
+                    History.open_indexed(tmp_path / "history.jsonl")

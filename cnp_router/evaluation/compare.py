@@ -180,7 +180,7 @@ async def compare_async(
         its waiting for the others.
     scheduler : str or distributed.Client, optional
         Of a Dask cluster, whose workers run the rounds, as in `evaluate`: for offline models, of
-        which each worker gets a copy.
+        which each worker gets a copy. The event loop of `compare_async` waits meanwhile.
     progress : callable, optional
         Called with method, rounds done and rounds in all, after each round.
 

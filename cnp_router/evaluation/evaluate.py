@@ -231,8 +231,8 @@ def evaluate(
         on at most 200 requests; with one, on every request. A request to warm up comes first and
         does not count.
     scheduler : str or distributed.Client, optional
-        Of a Dask cluster, whose workers do it instead, as in `fit_router`. Of a router that was
-        loaded, they must see the folder under the same path.
+        Of a Dask cluster, whose workers do it instead, as in `fit_router`. Each is sent
+        the whole router.
 
     Returns
     -------

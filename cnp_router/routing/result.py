@@ -37,7 +37,8 @@ class Routing:
     ----------
     request : str
     recipients : tuple of Recipient
-        Most probable first; never empty. Those of a router are made when they are first read.
+        Most probable first; never empty. Those of a router are made when they are first read, and
+        so are their reasons: a routing whose reasons nobody has read keeps what the router knew.
     recommendation : tuple of str
         The APIs that the router itself would use: the recipients of the highest expected F1. Never
         empty: where nothing fits (`fits`), those that come nearest.

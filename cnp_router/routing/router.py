@@ -355,6 +355,14 @@ class Router(Deciding):
 
         Parameters, result and errors are those of `route`. What is given runs in that
         thread too: a function, a rule or a fallback of your own.
+
+        Examples
+        --------
+        >>> import asyncio
+        >>> from cnp_router import Api, BroadcastRouter, Catalog
+        >>> router = BroadcastRouter(Catalog([Api("maps", "Maps"), Api("sms", "Text messages")]))
+        >>> asyncio.run(router.aroute("a map")).n_recipients
+        2
         """
         given: Any = {"among": among, "exclude": exclude, "select": select, "date": date}
         return await in_thread(
@@ -373,7 +381,20 @@ class Router(Deciding):
         fallback: Literal["none", "broadcast"] | Fallback = "none",
         dates: Iterable[datetime.date | None] | None = None,
     ) -> list[Routing]:
-        """Decide as `route_many` does, in another thread: the event loop goes on meanwhile."""
+        """Decide as `route_many` does, in another thread: the event loop goes on meanwhile.
+
+        Parameters, result and errors are those of `route_many`. What is given runs in that thread,
+        too.
+
+        Examples
+        --------
+        >>> import asyncio
+        >>> from cnp_router import Api, BroadcastRouter, Catalog
+        >>> router = BroadcastRouter(Catalog([Api("maps", "Maps"), Api("sms", "Text messages")]))
+        >>> found = asyncio.run(router.aroute_many(["a map", "a text"]))
+        >>> [routing.n_recipients for routing in found]
+        [2, 2]
+        """
         given: Any = {"among": among, "exclude": exclude, "select": select, "dates": dates}
         return await in_thread(
             self.route_many, requests, known, threshold=threshold, fallback=fallback, **given

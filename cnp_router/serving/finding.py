@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cnp_router.catalog import Api
+from cnp_router.history import History
 from cnp_router.online import Reputation
 from cnp_router.routing import Reason, Router, Routing, shortlist
 from cnp_router.routing.result import used_by
@@ -80,10 +81,16 @@ def _for(client: str, router: Router, routing: Routing) -> Routing:
     """Return a decision whose reasons quote no request of another client."""
     reasons = [reason for each in routing.recipients for reason in each.reasons]
     cited = {name for r in reasons if r.kind == "history" for name in r.references}
-    if not cited:
+    history: History | None = getattr(router, "history", None)
+    if not cited or history is None:
         return routing
-    history = getattr(router, "history", ())
-    foreign = {m.id for m in history if m.id in cited and m.user not in (None, client)}
+    # The others are not looked at: they may be many, in a file.
+    places = ((name, history.find(name)) for name in cited)
+    foreign = {
+        name
+        for name, place in places
+        if place is not None and history[place].user not in (None, client)
+    }
     if not foreign:
         return routing
     recipients = (

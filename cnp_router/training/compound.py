@@ -167,7 +167,7 @@ def _log_odds(
         return np.full(len(pairs), -np.inf)
     best = found[halves.argmax(axis=1)].reshape(-1, 2)
     sure = halves.max(axis=1).reshape(-1, 2).min(axis=1)
-    asked = distinct(best)
+    asked = distinct(best.ravel())
     there = np.isin(positions, asked)
     given = _placed(asked, positions[there], whole[there])
     first, second = _logit(given[np.searchsorted(asked, best)]).T

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.low_rank import RANK, Covariance, association, leading_directions
+from cnp_router.training.low_rank import Covariance, association, leading_directions
 from cnp_router.training.parts import Part
 
 __all__ = [
@@ -55,7 +55,6 @@ def ridge_weights(
     block: int = 256,
     prune: float = 0.01,
     low_rank: bool | None = None,
-    basis: NDArray[Any] | None = None,
 ) -> sparse.csr_array:
     """Return a ridge regression's weights of each column of `Y` on `X`: (n_terms, n_labels).
 
@@ -66,9 +65,7 @@ def ridge_weights(
 
     Where that is too much, or if it is to be `low_rank`, the weights come from sums over the rows
     (`cnp_router.training.low_rank`), in time linear in the entries of `X`: about as good, somewhat
-    larger, and only of the terms of a label's own rows. `basis` holds their directions, of shape
-    (n_terms, n_directions), the foremost first: such as those of all texts, which need not be found
-    again for each part of the rows. Without, they are those of a sample of the rows.
+    larger, and only of the terms of a label's own rows.
 
     `alpha` is the strength of the penalty. Stopping after a few `iterations` regularises too.
     Weights smaller than `prune` are dropped.
@@ -76,8 +73,7 @@ def ridge_weights(
     if low_rank is None:
         low_rank = X.nnz * Y.shape[1] > MOST_PRODUCTS
     if low_rank:
-        basis = leading_directions(X) if basis is None else np.ascontiguousarray(basis[:, :RANK])
-        covariance = Covariance.of(X, basis)
+        covariance = Covariance.of(X, leading_directions(X))
         return covariance.weights(association(X, Y), alpha=alpha, prune=prune)
     transposed = sparse.csr_array(X.T)
     columns = sparse.csc_array(Y)

@@ -23,7 +23,6 @@ __all__ = [
     "Covariance",
     "association",
     "leading_directions",
-    "resolved_columns",
 ]
 
 RANK = 128
@@ -132,22 +131,3 @@ def association(X: sparse.csr_array, Y: sparse.csr_array) -> sparse.csr_array:
     Those of rows apart add up to that of the whole.
     """
     return sparse.csr_array(sparse.csr_array(X.T) @ Y)
-
-
-def resolved_columns(
-    covariance: Covariance,
-    X: sparse.csr_array,
-    Y: sparse.csc_array,
-    labels: NDArray[Any],
-    *,
-    alpha: float = 1.0,
-    prune: float = 0.01,
-) -> sparse.csr_array:
-    """Return the weights of some labels only, from all rows: (n_terms, len(labels)).
-
-    Looks only at the rows of those labels.
-    """
-    own = Y[:, labels]
-    rows = np.unique(own.indices)
-    few = sparse.csr_array(sparse.csr_array(own)[rows])
-    return covariance.weights(association(X[rows], few), alpha=alpha, prune=prune)

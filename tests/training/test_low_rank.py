@@ -13,7 +13,6 @@ from cnp_router.training.low_rank import (
     Covariance,
     association,
     leading_directions,
-    resolved_columns,
 )
 
 
@@ -101,7 +100,7 @@ def test_a_label_is_solved_on_its_own(learned):
     X, Y, covariance = learned
     every = covariance.weights(association(X, Y)).toarray()
     labels = np.array([1, 4, 11])
-    few = resolved_columns(covariance, X, sparse.csc_array(Y), labels)
+    few = covariance.weights(association(X, Y[:, labels]))
     assert few.shape == (40, 3)
     np.testing.assert_allclose(few.toarray(), every[:, labels], atol=1e-6)
 
@@ -135,19 +134,6 @@ class TestWhichWay:
         monkeypatch.setattr(linear, "MOST_PRODUCTS", X.nnz * Y.shape[1] - 1)
         wanted = ridge_weights(X, Y, low_rank=True)
         np.testing.assert_array_equal(ridge_weights(X, Y).toarray(), wanted.toarray())
-
-    def test_the_directions_may_be_given(self, learned):
-        X, Y, covariance = learned
-        found = ridge_weights(X, Y, low_rank=True, basis=covariance.basis)
-        wanted = covariance.weights(association(X, Y))
-        np.testing.assert_array_equal(found.toarray(), wanted.toarray())
-
-    def test_of_many_directions_the_foremost_are_taken(self, learned, monkeypatch):
-        X, Y, covariance = learned
-        monkeypatch.setattr(linear, "RANK", 3)
-        found = ridge_weights(X, Y, low_rank=True, basis=covariance.basis)
-        few = Covariance.of(X, covariance.basis[:, :3]).weights(association(X, Y))
-        np.testing.assert_allclose(found.toarray(), few.toarray(), atol=1e-6)
 
     def test_both_rank_the_labels_of_a_topic_first(self):
         X, Y = problem(n_rows=600)

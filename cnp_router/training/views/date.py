@@ -92,8 +92,9 @@ class DateView(View):
         """Return what was used about some days; those of the last days asked for are kept."""
         kept: dict[float, _Time] = self._kept
         asked = days.tolist()
-        new = sorted(set(asked) - kept.keys())
-        found = {day: kept[day] for day in set(asked) if day in kept}
+        # Threads may ask at the same time: what one has found it need not look for again.
+        found = {day: time for day in set(asked) if (time := kept.get(day)) is not None}
+        new = sorted(set(asked) - found.keys())
         if new:
             most = max(_CELLS // (4 * len(self.corpus.labels) + 1), 8)
             found.update(zip(new, self._calendar.at(new), strict=True))

@@ -26,6 +26,7 @@ __all__ = ["SimilarView"]
 N_SIMILAR = 10
 # Of a large catalog: who is looked at for the APIs that the linear model expects most.
 N_LIKELIEST, N_SIMILAR_TO = 16, 32
+_FRESH_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,10 @@ def _renewed(
     """
     if len(fresh):
         by_api = corpus.specifications.word_rows
-        nearest = (by_api @ sparse.csr_array(by_api[fresh].T)).max(axis=1).toarray().ravel()
+        nearest = np.zeros(corpus.n_apis, dtype=np.float32)
+        for first in range(0, len(fresh), _FRESH_AT_ONCE):
+            some = sparse.csr_array(by_api[fresh[first : first + _FRESH_AT_ONCE]].T)
+            np.maximum(nearest, (by_api @ some).max(axis=1).toarray().ravel(), out=nearest)
         floor = np.zeros(len(nearest))
         full = np.flatnonzero(np.diff(weights.indptr) >= N_SIMILAR)
         last = corpus.labels[_least(weights)[full]]
