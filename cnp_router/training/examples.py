@@ -106,7 +106,7 @@ class Past:
     @cached_property
     def kinds(self) -> tuple[type[View], ...]:
         """The views that apply to the whole history, and so to each part of it."""
-        return applying(self._corpus(self.requests, self.usage))
+        return applying(self.specifications, self.requests.day)
 
     def _corpus(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
         return Corpus.of(self.specifications, requests, usage, self.membership, self.low_rank)

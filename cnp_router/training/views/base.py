@@ -15,7 +15,7 @@ from cnp_router.history import History
 from cnp_router.routing import Reason
 from cnp_router.text import dense_product
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.corpus import Corpus
+from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.parts import GIVEN, Memo, Part
 from cnp_router.training.postings import sparse_product
@@ -161,8 +161,8 @@ class View(Part, ABC):
     corpus: Annotated[Corpus, GIVEN]
 
     @classmethod
-    def applies(cls, corpus: Corpus) -> bool:
-        """Return whether it has anything to say of requests to such a corpus."""
+    def applies(cls, specifications: Specifications, days: NDArray[Any]) -> bool:
+        """Return whether it has anything to say, with a history of such days."""
         return True
 
     @classmethod

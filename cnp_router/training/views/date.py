@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.training.corpus import Corpus, has_dates
+from cnp_router.training.corpus import Corpus, Specifications, has_dates
 from cnp_router.training.encoders import UNKNOWN
 from cnp_router.training.postings import segments
 from cnp_router.training.views.base import Batch, View
@@ -53,9 +53,9 @@ class DateView(View):
     )
 
     @classmethod
-    def applies(cls, corpus: Corpus) -> bool:
+    def applies(cls, specifications: Specifications, days: NDArray[Any]) -> bool:
         """Return whether enough past requests have a date to learn what it is worth."""
-        return has_dates(corpus.days)
+        return has_dates(days)
 
     def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return votes and similarity of past requests, and popularity, all weighted by time."""

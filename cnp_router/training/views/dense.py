@@ -13,7 +13,7 @@ from scipy import sparse
 from cnp_router.routing import Reason
 from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.corpus import Corpus
+from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
 from cnp_router.training.prior import Belief
@@ -64,9 +64,9 @@ class DenseView(View):
         object.__setattr__(self, "_centroids", _unit(sums))
 
     @classmethod
-    def applies(cls, corpus: Corpus) -> bool:
+    def applies(cls, specifications: Specifications, days: NDArray[Any]) -> bool:
         """Return whether there are vectors."""
-        return bool(corpus.specifications.vectors.shape[1])
+        return bool(specifications.vectors.shape[1])
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:

@@ -118,7 +118,7 @@ class Views:
         `kinds` are those that apply, unless others are given: to a part of a corpus, those that
         apply to the whole.
         """
-        kinds = applying(corpus) if kinds is None else kinds
+        kinds = applying(corpus.specifications, corpus.days) if kinds is None else kinds
         return cls(corpus, {kind: kind.fit(corpus, requests) for kind in kinds})
 
     def synced(
@@ -235,9 +235,9 @@ class Views:
         return cls(corpus, views)
 
 
-def applying(corpus: Corpus) -> tuple[type[View], ...]:
-    """Return the views that apply to a corpus, in the order of the registry."""
-    return tuple(kind for kind in VIEWS if kind.applies(corpus))
+def applying(specifications: Specifications, days: NDArray[Any]) -> tuple[type[View], ...]:
+    """Return the views that apply to a history of such days, in the order of the registry."""
+    return tuple(kind for kind in VIEWS if kind.applies(specifications, days))
 
 
 @lru_cache(maxsize=1_000)
