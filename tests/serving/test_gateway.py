@@ -392,15 +392,19 @@ def test_the_loop_goes_on_while_it_routes():
 # Whose request a reason quotes
 
 
-def test_no_reason_quotes_the_request_of_another_client():
+def test_no_reason_quotes_the_request_of_another_client(monkeypatch):
     past = [
         Mashup(f"m{n}", f"my salary of {n} yen, rain", ("sky__rain",), user="ann")
         for n in range(40)
     ]
     router = fit_router(Catalog(APIS), History(past))
 
+    def all_of_it(history):
+        raise AssertionError("a search reads the whole history")
+
     async def main():
         async with gateway(router=router) as door:
+            monkeypatch.setattr(History, "__iter__", all_of_it)
             hers = await door.search("my salary, rain", client=Client("ann"))
             his = await door.route("my salary, rain", client=Client("bob"))
             return hers, his

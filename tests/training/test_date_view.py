@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,28 @@ def test_an_unknown_date_is_the_newest_of_the_history(view):
     newest, _, _ = scores(view, DAYS[2])
     for name, values in unknown.items():
         np.testing.assert_array_equal(values, newest[name])
+
+
+class Cleared(dict):
+    """What is kept, where another thread clears it after each look."""
+
+    def get(self, key, default=None):
+        found = super().get(key, default)
+        self.clear()
+        return found
+
+    def keys(self):
+        found = set(super().keys())
+        self.clear()
+        return found
+
+
+def test_another_thread_may_clear_what_is_kept(view):
+    own = replace(view[0])
+    days = np.array([day.toordinal() for day in DAYS], dtype=np.float32)
+    wanted = [time.quarter for time in own._at(days)]
+    own.__dict__["_kept"] = Cleared(own._kept)
+    assert [time.quarter for time in own._at(days)] == wanted
 
 
 def test_how_long_after_the_history(view):
