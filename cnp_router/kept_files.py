@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPPED", "Identity", "KeptFiles", "open_array", "open_content"]
+__all__ = ["MAPPED", "Identity", "KeptFiles", "identity", "open_array", "open_content"]
 
 MAPPED = 1 << 20  # bytes of a file from which on it is mapped: a mapping keeps a file open
 
@@ -25,8 +25,8 @@ Identity: TypeAlias = tuple[int, int, int, int]
 """Device, inode, size and time of the last change of a file."""
 
 
-def _identity(status: os.stat_result) -> Identity:
-    """Return what a file is known by."""
+def identity(status: os.stat_result) -> Identity:
+    """Return what a file is known by: another one, or a changed one, has another."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -51,7 +51,7 @@ def open_array(path: Path) -> NDArray[Any]:
             raise ValueError(f"{path.name}: an array of Python objects")
         order = "F" if by_columns else "C"
         mapped = _Mapped(file, kind, "r", file.tell(), shape, order)  # type: ignore[call-overload]
-        mapped.opened = _identity(status)
+        mapped.opened = identity(status)
         return np.asarray(mapped)
 
 
@@ -61,7 +61,7 @@ def open_content(path: Path) -> tuple[bytes | mmap.mmap, Identity | None]:
         status = os.fstat(file.fileno())
         if status.st_size < MAPPED:
             return file.read(), None
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), _identity(status)
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), identity(status)
 
 
 def _opened(array: NDArray[Any]) -> Identity | None:
@@ -102,7 +102,7 @@ class KeptFiles:
                 status = place.lstat()
                 # Without inodes, files cannot be told apart.
                 if status.st_ino and status.st_size == entry["bytes"]:
-                    self._known[_identity(status)] = place, entry
+                    self._known[identity(status)] = place, entry
 
     def has(self, opened: Identity | None) -> bool:
         """Return whether a file that was opened is among them."""
@@ -117,7 +117,7 @@ class KeptFiles:
             os.link(place, target)
         except (OSError, NotImplementedError):  # no links there, or not so many
             return False
-        if _identity(target.lstat()) != opened:  # somebody has put another file there
+        if identity(target.lstat()) != opened:  # somebody has put another file there
             target.unlink()
             return False
         self._linked[target] = entry

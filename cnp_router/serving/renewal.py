@@ -11,6 +11,7 @@ from typing import TypeVar
 from cnp_router import telemetry
 from cnp_router.exceptions import CnpRouterError
 from cnp_router.files import as_path
+from cnp_router.kept_files import identity
 from cnp_router.records import check_number
 from cnp_router.routing import Router
 from cnp_router.storage import MANIFEST
@@ -123,10 +124,9 @@ class Renewal:
     def _state(self) -> tuple[int, ...]:
         """Return what changes whenever a model is saved, which replaces its manifest."""
         try:
-            status = (self.folder / MANIFEST).stat()
+            return identity((self.folder / MANIFEST).stat())
         except OSError:
             return ()
-        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
     def __repr__(self) -> str:
         return f"Renewal({str(self.folder)!r})"

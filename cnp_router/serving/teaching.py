@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from cnp_router.exceptions import CnpRouterError, InputError, ModelStoreError
 from cnp_router.files import as_path
 from cnp_router.history import Mashup
+from cnp_router.kept_files import identity
 from cnp_router.online import Observer, OnlineStore, Reputation, RouterObserver
 from cnp_router.prediction import Candidate, NextToolRouter
 from cnp_router.prediction.predictor import Context
@@ -353,10 +354,9 @@ def _state_of(path: Path) -> tuple[int, ...]:
     found: list[int] = []
     for name in (path, path.with_name(f"{path.name}-wal")):
         try:
-            status = name.stat()
+            found += identity(name.stat())
         except FileNotFoundError:
             continue
-        found += [status.st_ino, status.st_size, status.st_mtime_ns]
     return tuple(found)
 
 
