@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from typing import Any, TypeVar
 
-__all__ = ["ALONE", "LocalPool", "Pool", "spans"]
+from cnp_router.exceptions import ClusterError, InputError
+from cnp_router.records import check_number
+
+__all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "spans"]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -80,6 +85,8 @@ class LocalPool(Pool):
     """
 
     def __init__(self, n_jobs: int | None = None, *, threads: bool = False) -> None:
+        if n_jobs is not None:
+            check_jobs(n_jobs)
         self._how: dict[str, Any] = {"n_jobs": n_jobs}
         if threads:
             self._how["prefer"] = "threads"
@@ -127,20 +134,36 @@ class LocalPool(Pool):
     def _done(self, jobs: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         if self._how["n_jobs"] == 1:
             return (work(*args) for work, *args in jobs)
+        return self._shared_out(jobs)
+
+    def _shared_out(self, jobs: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         from joblib import Parallel, delayed
 
         calls = (delayed(work)(*args) for work, *args in jobs)
-        found: Iterator[Any] = Parallel(return_as="generator", **self._how)(calls)
-        return found
-
-
-ALONE = LocalPool(1)
-"""This process alone."""
+        try:
+            yield from Parallel(return_as="generator", **self._how)(calls)
+        except BrokenExecutor as exc:
+            problem = f"a process that works has ended, or could not take its work: {exc}"
+            cure = "a model that has been saved again since it was loaded must be loaded again"
+            raise ClusterError("", problem, cure=cure) from exc
 
 
 def _whole(make: Any, work: Any, shared: Any, group: Any, parts: Sequence[Any]) -> list[Any]:
     made = make(shared, group)
     return [work(shared, made, part) for part in parts]
+
+
+def check_jobs(n_jobs: int) -> int:
+    """Return how many at work were asked for; an InputError where there can be none.
+
+    Examples
+    --------
+    >>> check_jobs(-1)
+    -1
+    """
+    if check_number("n_jobs", n_jobs, -math.inf, whole=True) == 0:
+        raise InputError("n_jobs must not be 0 (leave it out, or give -1 for all cores)")
+    return n_jobs
 
 
 def spans(n: int, most: int, least: int = 1) -> list[tuple[int, int]]:
@@ -154,3 +177,7 @@ def spans(n: int, most: int, least: int = 1) -> list[tuple[int, int]]:
     count = min(max(-(-n // most), least), n)
     ends = [n * place // count for place in range(count + 1)] if count else []
     return list(itertools.pairwise(ends))
+
+
+ALONE = LocalPool(1)
+"""This process alone."""

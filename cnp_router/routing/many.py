@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ParamSpec, TypeVar
 
 from cnp_router.exceptions import InputError
+from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
 
-__all__ = ["check_requests", "in_thread"]
+__all__ = ["Piece", "check_requests", "in_pieces", "in_thread"]
+
+_LEAST, _MOST = 512, 4_096  # requests that a process is given at once
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Piece = tuple[Sequence[str], Sequence[datetime.date | None]]
 
 
 def check_requests(
@@ -49,6 +53,26 @@ def _several(
         except InputError as exc:
             raise InputError(f"{name}[{place}]: {exc}") from None
     return tuple(checked)
+
+
+def in_pieces(
+    requests: Sequence[str], dates: Sequence[datetime.date | None], n_jobs: int
+) -> list[Piece]:
+    """Return requests and their days in pieces for so many processes: one if that is as fast.
+
+    Examples
+    --------
+    >>> len(in_pieces(["a map"] * 5_000, [None] * 5_000, 2))
+    4
+    """
+    if n_jobs == 1 or len(requests) < 2 * _LEAST:
+        return [(requests, dates)]
+    n_workers = LocalPool(n_jobs).n_workers
+    if n_workers == 1:
+        return [(requests, dates)]
+    least = min(2 * n_workers, len(requests) // _LEAST)
+    pieces = spans(len(requests), _MOST, least)
+    return [(requests[begin:end], dates[begin:end]) for begin, end in pieces]
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 from abc import abstractmethod
 from collections import Counter
@@ -12,6 +13,7 @@ import numpy as np
 
 from cnp_router import telemetry
 from cnp_router.exceptions import InputError
+from cnp_router.pool import LocalPool, check_jobs
 from cnp_router.records import (
     check_date,
     check_instance,
@@ -20,7 +22,7 @@ from cnp_router.records import (
     string_tuple,
 )
 from cnp_router.routing.deciding import Deciding, warn
-from cnp_router.routing.many import check_requests, in_thread
+from cnp_router.routing.many import Piece, check_requests, in_pieces, in_thread
 from cnp_router.routing.restriction import Restriction
 from cnp_router.routing.result import Routing, Scores
 from cnp_router.routing.routing_telemetry import watched_routing
@@ -89,6 +91,15 @@ class Router(Deciding):
         for request, date in zip(requests, dates, strict=True):
             yield self._scores(request, known, date)
 
+    def _packed(self, scores: Scores) -> Any:
+        """Return what goes from one process to another: all of it, unless a router knows better."""
+        return scores
+
+    def _unpacked(self, packed: Any, request: str, date: datetime.date | None) -> Scores:
+        """Return the scores of a request that were `_packed` by a copy of this router."""
+        scores: Scores = packed
+        return scores
+
     @property
     def promises_recall(self) -> bool:
         """Whether a `TargetRecall` is promised, and not only aimed at; see `RecallControl`."""
@@ -132,6 +143,7 @@ class Router(Deciding):
         known: Iterable[str] = (),
         *,
         dates: Iterable[datetime.date | None] | None = None,
+        n_jobs: int = 1,
     ) -> Iterator[Scores]:
         """Return what `score` answers to each of many requests, faster and one after the other.
 
@@ -142,6 +154,9 @@ class Router(Deciding):
             As in `score`, for all of them.
         dates : iterable of datetime.date or None, optional
             One for each request, as in `score`.
+        n_jobs : int, default=1
+            Processes that score, -1 for one a core. Starting them takes a second, and each takes
+            the model into its memory, unless that was loaded: worth it for thousands of requests.
 
         Returns
         -------
@@ -164,15 +179,35 @@ class Router(Deciding):
         asked, days = check_requests(requests, dates)
         places, ignored = self._known(known)
         warn("known APIs", ignored)
-        return self._scored(asked, places, days)
+        return self._scored(asked, places, days, check_jobs(n_jobs))
 
     def _scored(
-        self, requests: Sequence[str], places: list[int], dates: Sequence[datetime.date | None]
+        self,
+        requests: Sequence[str],
+        places: list[int],
+        dates: Sequence[datetime.date | None],
+        n_jobs: int,
+    ) -> Iterator[Scores]:
+        pieces = in_pieces(requests, dates, n_jobs)
+        if len(pieces) == 1:
+            for scores in self._in_batches(places, *pieces[0]):
+                yield _zeroed(scores, places)
+            return
+        now = copy.copy(self)  # others may observe meanwhile
+        packed = LocalPool(n_jobs).each(_packed_piece, pieces, (now, places))
+        for (texts, days), own in zip(pieces, packed, strict=True):
+            for text, day, one in zip(texts, days, own, strict=True):
+                yield _zeroed(now._unpacked(one, text, day), places)
+
+    def _in_batches(
+        self,
+        places: Sequence[int],
+        requests: Sequence[str],
+        dates: Sequence[datetime.date | None],
     ) -> Iterator[Scores]:
         for begin in range(0, len(requests), AT_ONCE):
             own = slice(begin, begin + AT_ONCE)
-            for scores in self._scores_many(requests[own], places, dates[own]):
-                yield _zeroed(scores, places)
+            yield from self._scores_many(requests[own], places, dates[own])
 
     def route(
         self,
@@ -298,6 +333,7 @@ class Router(Deciding):
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
         dates: Iterable[datetime.date | None] | None = None,
+        n_jobs: int = 1,
     ) -> list[Routing]:
         """Decide on many requests, as `route` on each, but faster.
 
@@ -310,6 +346,8 @@ class Router(Deciding):
             for each API.
         dates : iterable of datetime.date or None, optional
             One for each request, as in `score`.
+        n_jobs : int, default=1
+            Processes that score, as in `score_many`; this one decides.
 
         Returns
         -------
@@ -335,7 +373,7 @@ class Router(Deciding):
         how = self._how(known, among, exclude, select, threshold, fallback)
         with telemetry.span("route") as span:
             span.set(cnp_router__apis=len(self.apis))
-            scored = self._scored(asked, places, days)
+            scored = self._scored(asked, places, days, check_jobs(n_jobs))
             pairs = zip(asked, scored, strict=True)
             return [self._decided(request, scores, how) for request, scores in pairs]
 
@@ -380,6 +418,7 @@ class Router(Deciding):
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
         dates: Iterable[datetime.date | None] | None = None,
+        n_jobs: int = 1,
     ) -> list[Routing]:
         """Decide as `route_many` does, in another thread: the event loop goes on meanwhile.
 
@@ -396,6 +435,7 @@ class Router(Deciding):
         [2, 2]
         """
         given: Any = {"among": among, "exclude": exclude, "select": select, "dates": dates}
+        given["n_jobs"] = n_jobs
         return await in_thread(
             self.route_many, requests, known, threshold=threshold, fallback=fallback, **given
         )
@@ -443,6 +483,12 @@ class Router(Deciding):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.apis)} APIs)"
+
+
+def _packed_piece(shared: tuple[Router, Sequence[int]], piece: Piece) -> list[Any]:
+    """Score some requests, as a piece of work."""
+    router, places = shared
+    return [router._packed(scores) for scores in router._in_batches(places, *piece)]
 
 
 def _zeroed(scores: Scores, known: Sequence[int]) -> Scores:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.kernels import taken
+
 __all__ = ["Entries", "entries", "places"]
 
 
@@ -22,8 +24,8 @@ class Entries:
 
 def entries(matrix: sparse.csr_array | sparse.csc_array, lines: NDArray[np.intp]) -> Entries:
     """Return what some rows of a csr_array, or columns of a csc_array, hold."""
-    where, sizes = places(matrix.indptr, lines)
-    return Entries(matrix.indices[where], matrix.data[where], sizes)
+    own = taken(matrix, lines)
+    return Entries(own.indices, own.data, own.indptr[1:] - own.indptr[:-1])
 
 
 def places(

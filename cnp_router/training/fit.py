@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from cnp_router.cluster import working
 from cnp_router.datasets import load_out_of_scope
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
-from cnp_router.pool import Pool
+from cnp_router.pool import Pool, check_jobs
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
@@ -107,8 +106,8 @@ def fit_router(
     # The trees take no larger seed, and each fold has one of its own.
     last_seed = 2**32 - MOST_SPLITS
     random_state = check_number("random_state", random_state, 0, last_seed, whole=True)
-    if n_jobs is not None and check_number("n_jobs", n_jobs, -math.inf, whole=True) == 0:
-        raise InputError("n_jobs must not be 0 (leave it out, or give -1 for all cores)")
+    if n_jobs is not None:
+        check_jobs(n_jobs)
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be callable, got {shown(progress)}")
     import scipy.linalg  # noqa: F401  (its own library too: only what is loaded is limited)

@@ -136,11 +136,20 @@ class LearnedRouter(Router):
         known: Sequence[int],
         dates: Sequence[datetime.date | None],
     ) -> Iterator[Scores]:
+        return self._scoring().scores(requests, known, dates)
+
+    def _scoring(self) -> Scoring:
         views = self.views  # others may observe meanwhile
         parts = {name: getattr(self, name) for name in (*_LEARNED[:-1], "history", "compound")}
         co_usage = functools.partial(self._co_usage_of, views)
-        scoring = Scoring(apis=self.apis, views=views, co_usage=co_usage, **parts)
-        return scoring.scores(requests, known, dates)
+        return Scoring(apis=self.apis, views=views, co_usage=co_usage, **parts)
+
+    def _packed(self, scores: Scores) -> Any:
+        assert isinstance(scores, LearnedScores)
+        return scores.packed()
+
+    def _unpacked(self, packed: Any, request: str, date: datetime.date | None) -> Scores:
+        return self._scoring().unpacked(packed, request, date)
 
     def _co_usage_of(self, views: Views) -> CoUsageFeatures:
         made = self._co_usage

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text.entries import entries, places
+from cnp_router.text.kernels import Rows, product, taken, times
 from cnp_router.training.keyed import added, filled
 
 __all__ = [
@@ -157,23 +158,22 @@ def row_products(
     for row, (begin, end) in enumerate(itertools.pairwise(begins)):
         if begin == end:
             continue
-        own = items[of[begin:end]]
+        own = taken(items, of[begin:end])
         for part in range(first[row], first[row + 1]):
             said = slice(*queries.indptr[part : part + 2])
             with filled(queries.indices[said], queries.data[said], items.shape[1]) as request:
-                found = own @ request
+                found = times(own, request)
             if part > first[row]:
                 np.maximum(found, products[begin:end], out=found)
             products[begin:end] = found
     return products
 
 
-def sparse_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> sparse.csr_array:
+def sparse_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> Rows:
     """Return ``rows @ matrix``. Of a few rows, what it takes does not grow with the columns."""
     n_rows, width = rows.shape[0], matrix.shape[1]
     if n_rows > _FEW_ROWS or width <= _MANY_COLUMNS:  # clearing so many takes no time
-        whole: sparse.csr_array = rows @ matrix
-        return whole
+        return product(rows, matrix)
     columns, values = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.float32)]
     for row in range(n_rows):
         own = slice(*rows.indptr[row : row + 2])
@@ -183,13 +183,11 @@ def sparse_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> sparse.c
         columns.append(there)
         values.append(sums)
     pointers = np.cumsum([0, *map(len, columns[1:])])
-    return sparse.csr_array(
-        (np.concatenate(values), np.concatenate(columns), pointers), shape=(n_rows, width)
-    )
+    return Rows(np.concatenate(values), np.concatenate(columns), pointers, (n_rows, width))
 
 
 def pooled(
-    found: sparse.csr_array, most: int
+    found: Rows, most: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
     """Return the largest positive values of each row: where each row begins, columns, values.
 

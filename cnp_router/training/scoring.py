@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from cnp_router.training.views import (
 
 __all__ = ["LearnedScores", "Scoring"]
 
+_OF_THE_ROUTER = {"apis", "probabilities", "evidence", "group_of", "batch", "views"}
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 
 
@@ -50,6 +51,11 @@ class LearnedScores(HeadScores):
     compound: Compound | None = field(kw_only=True)
     served: float = field(kw_only=True)
     candidates: NDArray[np.intp] = field(kw_only=True)
+
+    def packed(self) -> dict[str, Any]:
+        """Return what of it is not the router's: what goes from one process to another."""
+        own = {each.name for each in fields(self)} - _OF_THE_ROUTER
+        return {name: getattr(self, name) for name in own}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +84,7 @@ class Scoring:
     ) -> Iterator[LearnedScores]:
         """Yield the scores of each of some requests, which are looked at together."""
         views = self.views
-        days = np.array([UNKNOWN if date is None else date.toordinal() for date in dates])
+        days = _days(dates)
         asked = self.encoders.encode(requests, days)
         batch = views.batch(asked)
         found = views.candidates(batch)
@@ -99,19 +105,33 @@ class Scoring:
                 )
                 positions, p = completed.positions, completed.probabilities
             months = views.corpus.months_after(float(days[row]))
-            yield LearnedScores(
-                self.apis,
+            yield self._with(
+                own,
                 **self._head(found[row], positions, p, months),
                 n_needs=1 if compound is None else compound.n_needs(known),
                 months=months,
                 has_known_words=self.encoders.know(request),
                 candidates=positions,
-                batch=own,
-                views=views,
                 known=tuple(known),
                 compound=compound,
                 served=float(served[row]),
             )
+
+    def _with(self, batch: Callable[[], Batch], **own: Any) -> LearnedScores:
+        """Return scores, with what all those of this router have in common."""
+        group_of = _no_group
+        if self.tail.model is not None:
+            group_of = partial(_group_of, self.views.corpus)
+        return LearnedScores(self.apis, group_of=group_of, batch=batch, views=self.views, **own)
+
+    def unpacked(
+        self, own: dict[str, Any], request: str, date: datetime.date | None
+    ) -> LearnedScores:
+        """Return the scores that were packed in another process."""
+        return self._with(partial(self._asked, request, date), **own)
+
+    def _asked(self, request: str, date: datetime.date | None) -> Batch:
+        return self.views.batch(self.encoders.encode([request], _days([date])))
 
     def _head(
         self, found: Candidates, positions: NDArray[Any], p: NDArray[Any], months: float
@@ -132,19 +152,12 @@ class Scoring:
         named, given = named[order], np.concatenate([p, given])[order]
         values, sizes = corpus.count_groups
         if self.tail.model is None:  # all are alike
-            behind, group_of = np.zeros(1), _no_group
+            behind = np.zeros(1)
             sizes = np.array([corpus.n_apis - len(named)])
         else:
             behind = self.tail.groups(np.zeros(len(values)), values, months)
-            group_of = partial(_group_of, corpus)
-            sizes = sizes - np.bincount(group_of(named), minlength=len(sizes))
-        return {
-            "positions": named,
-            "named": given,
-            "behind": behind,
-            "sizes": sizes,
-            "group_of": group_of,
-        }
+            sizes = sizes - np.bincount(_group_of(corpus, named), minlength=len(sizes))
+        return {"positions": named, "named": given, "behind": behind, "sizes": sizes}
 
     def _served(
         self,
@@ -199,6 +212,10 @@ class Scoring:
         most_have_history = 2 * len(views.corpus.labels) >= len(self.apis)
         seen = glance if most_have_history else None
         return read(request, positions, whole, judge, seen, prior=prior)
+
+
+def _days(dates: Sequence[datetime.date | None]) -> NDArray[Any]:
+    return np.array([UNKNOWN if date is None else date.toordinal() for date in dates])
 
 
 def _same(batch: Batch) -> Batch:

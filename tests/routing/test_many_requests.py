@@ -6,14 +6,16 @@ import asyncio
 import contextvars
 import datetime
 import inspect
+import os
 import threading
 
 import numpy as np
 import pytest
 from fixed import NAMES, Fixed
 
-from cnp_router.exceptions import InputError
-from cnp_router.routing import Router, Scores, SpecificationRouter, TopK
+from cnp_router.exceptions import ClusterError, InputError
+from cnp_router.routing import Router, Scores, SpecificationRouter, TopK, many
+from cnp_router.routing.many import in_pieces
 from cnp_router.routing.router import AT_ONCE
 
 DAY = datetime.date(2012, 2, 29)
@@ -32,21 +34,43 @@ class Batched(Fixed):
             yield Scores(self.apis, np.roll(self.probabilities, len(request)))
 
 
+class Dated(Fixed):
+    """Says when it was asked."""
+
+    def __init__(self):
+        super().__init__(0.1, 0.8, 0.3, 0.0)
+
+    def _scores(self, request, known, date):
+        return Scores(self.apis, self.probabilities, months=date.toordinal())
+
+
+class Failing(Dated):
+    def _scores(self, request, known, date):
+        if request == "y":
+            raise ArithmeticError(f"no scores for {request!r}")
+        return Scores(self.apis, self.probabilities)
+
+
+class Ending(Dated):
+    def _scores(self, request, known, date):
+        os._exit(1)
+
+
 class TestMany:
     def test_they_come_in_order(self, catalog):
         router = SpecificationRouter(catalog)
         requests = [f"{api.name} {api.description}" for api in catalog]
-        many = router.route_many(iter(requests), ["maps"], exclude=["sms"], select=TopK(2))
-        assert many == [
+        routings = router.route_many(iter(requests), ["maps"], exclude=["sms"], select=TopK(2))
+        assert routings == [
             router.route(each, ["maps"], exclude=["sms"], select=TopK(2)) for each in requests
         ]
         assert router.source_counts == {"learned": 2 * len(catalog)}
 
     def test_only_so_many_are_scored_together(self):
         router = Batched()
-        many = router.route_many(["x"] * (AT_ONCE + 3), ["b"], dates=[DAY] * (AT_ONCE + 3))
+        routings = router.route_many(["x"] * (AT_ONCE + 3), ["b"], dates=[DAY] * (AT_ONCE + 3))
         assert router.asked == [(AT_ONCE, (1,), DAY), (3, (1,), DAY)]
-        assert {routing.contractors[0] for routing in many} == {"c"}
+        assert {routing.contractors[0] for routing in routings} == {"c"}
 
     def test_scores_are_made_as_they_are_read(self):
         router = Batched()
@@ -89,6 +113,48 @@ class TestMany:
         asked = []
         router.route_many(["x", "y", "z"], among=lambda name: asked.append(name) is None)
         assert asked == list(NAMES)
+
+
+class TestInProcesses:
+    @pytest.fixture(autouse=True)
+    def small_pieces(self, monkeypatch):
+        monkeypatch.setattr(many, "_LEAST", 2)
+
+    def test_they_come_in_order(self, catalog):
+        router = SpecificationRouter(catalog)
+        requests = [f"{api.name} {api.description}" for api in catalog] * 3
+        how = {"known": ["maps"], "exclude": ["sms"], "select": TopK(2)}
+        assert router.route_many(requests, n_jobs=2, **how) == router.route_many(requests, **how)
+        assert router.source_counts == {"learned": 2 * len(requests)}
+
+    def test_each_has_its_date(self):
+        days = [DAY + datetime.timedelta(days=i) for i in range(9)]
+        scored = Dated().score_many(["x"] * 9, dates=days, n_jobs=2)
+        assert [scores.months for scores in scored] == [day.toordinal() for day in days]
+
+    @pytest.mark.parametrize(
+        ("n", "n_jobs", "pieces"), [(3, 2, 1), (4, 2, 2), (9, 2, 4), (9, 1, 1)]
+    )
+    def test_few_requests_start_no_processes(self, n, n_jobs, pieces):
+        found = in_pieces(range(n), range(n), n_jobs)
+        assert [len(texts) for texts, _ in found] == [len(days) for _, days in found]
+        assert [i for texts, _ in found for i in texts] == list(range(n))
+        assert len(found) == pieces
+
+    def test_what_fails_in_one_is_raised(self):
+        with pytest.raises(ArithmeticError, match="no scores for 'y'"):
+            list(Failing().score_many(["x"] * 5 + ["y"], n_jobs=2))
+
+    def test_a_process_that_ends_is_said(self):
+        with pytest.raises(ClusterError, match="a process that works has ended"):
+            Ending().route_many(["x"] * 6, n_jobs=2)
+
+    @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", None])
+    def test_a_number_that_cannot_be(self, router, n_jobs):
+        with pytest.raises(InputError, match="n_jobs must"):
+            router.route_many(["x"], n_jobs=n_jobs)
+        with pytest.raises(InputError, match="n_jobs must"):
+            router.score_many(["x"], n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize("name", ["route", "route_many"])

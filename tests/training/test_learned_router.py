@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 import random
 import re
@@ -12,7 +13,7 @@ from cnp_router import checks
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
-from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK
+from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK, many
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.linear import Logistic
 from cnp_router.training.ranker import Example, _fit_rest
@@ -448,3 +449,39 @@ class TestBehindTheShortlist:
             p = wide.ranker.probabilities(wide.views[CoUsageView].pairs, found)
             assert len(first) > 40
             assert p[first[40:]].max() <= np.median(p[first[:40]]) * (1 + 1e-9)
+
+
+class TestInProcesses:
+    @pytest.fixture(autouse=True)
+    def small_pieces(self, monkeypatch):
+        monkeypatch.setattr(many, "_LEAST", 4)
+
+    @pytest.mark.parametrize("known", [0, 2])
+    def test_they_are_routed_and_explained_as_here(self, world, router, known):
+        texts = [*[mashup.description for mashup in world.history][:12], "qwx zzv", "a b and c d"]
+        dates = [datetime.date(2012, 5, 1), None] * (len(texts) // 2)
+        given = {"known": world.catalog.ids[:known], "dates": dates}
+        here = router.route_many(texts, **given)
+        there = router.route_many(texts, n_jobs=2, **given)
+        assert there == here
+        assert [own.recipients for own in there] == [own.recipients for own in here]
+
+    def test_they_are_of_the_moment_when_they_were_asked_for(self, world, model):
+        router = load_router(model)
+        texts = [mashup.description for mashup in world.history][:8]
+        before = [scores.probabilities for scores in router.score_many(texts)]
+        scored = router.score_many(texts, n_jobs=2)
+        first = next(scored)
+        router.observe(Mashup("later", texts[-1], world.history[0].apis))
+        after = [scores.probabilities for scores in (first, *scored)]
+        np.testing.assert_array_equal(after, before)
+
+
+def test_a_request_is_answered_alike_in_any_company(world, router):
+    texts = [mashup.description for mashup in world.history][:12]
+    alone = [router.score(text).probabilities for text in texts]
+    for size in (2, 5):
+        for begin in range(len(texts) - size):
+            own = slice(begin, begin + size)
+            together = [scores.probabilities for scores in router.score_many(texts[own])]
+            np.testing.assert_array_equal(together, alone[own])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from cnp_router.text.kernels import Rows
 from cnp_router.training.keyed import counted, places_of, scattered
 from cnp_router.training.postings import (
     best,
@@ -66,9 +66,9 @@ class Pairs:
 
 
 class Found:
-    """The product of some requests with a matrix: all of it, or a csr_array of what is not 0."""
+    """The product of some requests with a matrix: all of it, or rows of what is not 0."""
 
-    def __init__(self, product: NDArray[np.float32] | sparse.csr_array) -> None:
+    def __init__(self, product: NDArray[np.float32] | Rows) -> None:
         self.product = product
 
     def at(self, pairs: Pairs) -> NDArray[np.float32]:
@@ -403,6 +403,8 @@ def _by_row(
     """Return the sum or the maximum of each segment, 0 of an empty one."""
     if len(starts) == 2:
         return operation.reduceat(values, starts[:1]) if len(values) else np.zeros(1, np.float32)
-    padded = np.append(values, np.float32(0))
-    found = operation.reduceat(padded, starts[:-1]) if len(starts) > 1 else padded[:0]
-    return np.where(np.diff(starts) > 0, found, np.float32(0)).astype(np.float32)
+    found = np.zeros(len(starts) - 1, dtype=np.float32)
+    (some,) = (starts[1:] > starts[:-1]).nonzero()
+    if len(some):
+        found[some] = operation.reduceat(values, starts[some])
+    return found

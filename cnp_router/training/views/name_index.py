@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = ["NameIndex"]
 # The longest phrase of a request, in pieces, that is compared with whole names.
 MAX_NAME_PIECES = 12
 _BEGIN = 4  # characters by which it is given up where no name begins so
+_CARET = crc32(b"^")  # in no name
 _PLACES = 16  # in the filter, for each name: so many phrases of a text need no hash
 
 
@@ -82,7 +83,7 @@ class NameIndex(Part):
         size = 1 << max(10, (_PLACES * len(named)).bit_length())
         whole = [joined[i] for i in named.tolist()]
         may_be = np.zeros(size, dtype=np.uint8)
-        may_be[np.array([zlib.crc32(name.encode()) for name in whole], dtype=np.int64) % size] = 1
+        may_be[np.array([crc32(name.encode()) for name in whole], dtype=np.int64) % size] = 1
         may_be[np.array([_beginning(name) for name in whole], dtype=np.int64) % size] = 1
         return cls(list(telling), values, by_word, weight, hashes[order], named[order], may_be)
 
@@ -123,18 +124,23 @@ class NameIndex(Part):
     def wholly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the APIs whose whole name is in the text, however it is spaced, and its weight."""
         tokens = pieces(text)
+        whole, encoded = "".join(tokens), [token.encode() for token in tokens]
         may_be, mask = self._may_be, len(self.filter) - 1
         found: set[str] = set()
-        for start in range(len(tokens)):
-            joined, checksum = "", 0
-            for token in tokens[start : start + MAX_NAME_PIECES]:
-                is_short = len(joined) < _BEGIN
-                joined += token
-                checksum = zlib.crc32(token.encode(), checksum)
-                if may_be[checksum & mask]:
-                    found.add(joined)
-                if is_short and len(joined) >= _BEGIN and not may_be[_beginning(joined) & mask]:
-                    break
+        begin = 0
+        for start, token in enumerate(tokens):
+            # Most phrases begin as no name does.
+            likely = may_be[_beginning(whole[begin : begin + _BEGIN]) & mask]
+            if likely or len(token) < _BEGIN:
+                end, checksum = begin, 0
+                for i in range(start, min(start + MAX_NAME_PIECES, len(tokens))):
+                    end += len(tokens[i])
+                    if not likely and end - begin >= _BEGIN:
+                        break
+                    checksum = crc32(encoded[i], checksum)
+                    if may_be[checksum & mask]:
+                        found.add(whole[begin:end])
+            begin += len(token)
         asked = np.array([_hash(name) for name in found if len(name) > 1], dtype=np.uint64)
         first = np.searchsorted(self.hashes, asked)
         last = np.searchsorted(self.hashes, asked, side="right")
@@ -154,7 +160,7 @@ class NameIndex(Part):
 
 def _beginning(name: str) -> int:
     """Return the checksum of how a name begins, other than that of a name that is as short."""
-    return zlib.crc32(b"^" + name[:_BEGIN].encode())
+    return crc32(name[:_BEGIN].encode(), _CARET)
 
 
 def _hash(name: str) -> int:

@@ -1,0 +1,97 @@
+"""The compiled loops of scipy, without what its operators check and copy around them.
+
+An answer multiplies some dozen times a few rows: of what that takes, the operators are more than
+the numbers. scipy has the loops under a private name; where that is not there, its operators do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+try:
+    from scipy.sparse import _sparsetools as loops
+except ImportError:  # a scipy that has them elsewhere
+    loops = None
+
+__all__ = ["Rows", "product", "taken", "times"]
+
+
+class Rows(NamedTuple):
+    """Sparse rows, with the attributes of a csr_array; those of a row may be in any order."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    shape: tuple[int, int]
+
+    def matrix(self) -> sparse.csr_array:
+        """Return them as a csr_array."""
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
+
+
+def taken(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> Rows:
+    """Return some rows of a matrix, or of what has its attributes: ``matrix[lines]``.
+
+    Examples
+    --------
+    >>> taken(sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]), np.array([1])).indices
+    array([1], dtype=int32)
+    """
+    pointers = matrix.indptr
+    starts = pointers.take(lines)
+    sizes = pointers.take(lines + 1)
+    sizes -= starts
+    own = np.zeros(len(lines) + 1, dtype=pointers.dtype)
+    sizes.cumsum(out=own[1:])
+    shape = len(lines), matrix.shape[1]
+    if loops is None:
+        where = np.arange(own[-1]) + (starts - own[:-1]).repeat(sizes)
+        return Rows(matrix.data[where], matrix.indices[where], own, shape)
+    data, indices = np.empty(own[-1], matrix.data.dtype), np.empty(own[-1], matrix.indices.dtype)
+    lines = lines.astype(pointers.dtype, copy=False)
+    loops.csr_row_index(len(lines), lines, pointers, matrix.indices, matrix.data, indices, data)
+    return Rows(data, indices, own, shape)
+
+
+def times(rows: Rows, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the product of each row and a vector.
+
+    Examples
+    --------
+    >>> rows = taken(sparse.csr_array(np.eye(2, dtype=np.float32)), np.array([1, 0]))
+    >>> times(rows, np.array([3.0, 4.0], dtype=np.float32))
+    array([4., 3.], dtype=float32)
+    """
+    if loops is None:
+        return np.asarray(rows.matrix() @ vector)
+    products = np.zeros(rows.shape[0], dtype=np.float32)
+    loops.csr_matvec(*rows.shape, rows.indptr, rows.indices, rows.data, vector, products)
+    return products
+
+
+def product(rows: sparse.csr_array, matrix: sparse.csr_array) -> Rows:
+    """Return ``rows @ matrix``.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[0.0, 2.0]]))
+    >>> product(rows, sparse.csr_array(np.array([[1.0, 0.0], [0.0, 3.0]]))).data
+    array([6.])
+    """
+    n_rows, n_columns = shape = rows.shape[0], matrix.shape[1]
+    if loops is None:
+        found = rows @ matrix
+        return Rows(found.data, found.indices, found.indptr, shape)
+    pointers, terms = matrix.indptr, rows.indices
+    most = int((pointers.take(terms + 1) - pointers.take(terms)).sum())  # without counting them
+    kind = pointers.dtype
+    own = np.empty(n_rows + 1, dtype=kind)
+    indices, data = np.empty(most, dtype=kind), np.empty(most, dtype=matrix.data.dtype)
+    rows_ = rows.indptr.astype(kind, copy=False), terms.astype(kind, copy=False), rows.data
+    into = own, indices, data
+    loops.csr_matmat(n_rows, n_columns, *rows_, pointers, matrix.indices, matrix.data, *into)
+    return Rows(data[: own[-1]], indices[: own[-1]], own, shape)
