@@ -96,6 +96,21 @@ def test_another_thread_may_clear_what_is_kept(view):
     assert [time.quarter for time in own._at(days)] == wanted
 
 
+def test_requests_of_several_days_are_answered_as_each_alone(view):
+    own, past = view
+    views = Views.fit(own.corpus, past.requests, (*past.kinds, DateView))
+    days = np.array([DAYS[i].toordinal() + more for i in (2, 0, 1) for more in (0, 45)])
+    texts = ["a map of bars in town"] * len(days)
+    together = views.batch(past.encoders.encode(texts, days))
+    context = views[DateView].request_features(together)
+    for row, day in enumerate(days):
+        found, batch, alone = scores(view, datetime.date.fromordinal(int(day)))
+        np.testing.assert_array_equal(context[[row]], alone[DateView].request_features(batch))
+        for name, column in views[DateView].scored(together).items():
+            everyone = Pairs.across([np.arange(4)] * len(days))
+            np.testing.assert_array_equal(column.at(everyone)[4 * row : 4 * row + 4], found[name])
+
+
 def test_how_long_after_the_history(view):
     _, batch, views = scores(view, DAYS[2] + datetime.timedelta(days=300))
     ((months, _, later),) = views[DateView].request_features(batch)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from cnp_router.training.corpus import Corpus, Specifications, has_dates
+from cnp_router.training.corpus import Specifications, has_dates
 from cnp_router.training.encoders import UNKNOWN
 from cnp_router.training.postings import segments
 from cnp_router.training.views.base import Batch, View
-from cnp_router.training.views.columns import Column, Shared, Sparse, Table
+from cnp_router.training.views.columns import Column, Shared, Sparse
 from cnp_router.training.views.past_requests import likest, nearest, past, shares
+from cnp_router.training.views.popularity import YEAR, About, Calendar
 
 __all__ = ["DateView"]
 
-_YEAR = 365.25  # days
-_LAST_USED = 0.5  # years until the last use counts less by a factor of e
 _FEWEST = 0.01
-_TOGETHER, _USES = 32, 2_000_000  # days, and uses of APIs in all of them, that are counted at once
 _CELLS = 4_000_000  # numbers that are kept of days that were asked for
 
 
@@ -64,7 +60,7 @@ class DateView(View):
         days = self._days(batch)
         rows = segments(similar.starts)
         between = days[rows] - corpus.filled_days[similar.positions]
-        year = np.exp2(-np.abs(between) / _YEAR)
+        year = np.exp2(-np.abs(between) / YEAR)
         strength = similar.values * similar.values
         times = self._at(days)
         popular = [
@@ -88,28 +84,28 @@ class DateView(View):
         days = batch.requests.day
         return np.where(days == UNKNOWN, np.float32(self.corpus.newest), days)
 
-    def _at(self, days: NDArray[np.float32]) -> list[_Time]:
+    def _at(self, days: NDArray[np.float32]) -> list[About]:
         """Return what was used about some days; those of the last days asked for are kept."""
-        kept: dict[float, _Time] = self._kept
+        kept: dict[float, About] = self._kept
         asked = days.tolist()
         # Threads may ask at the same time: what one has found it need not look for again.
         found = {day: time for day in set(asked) if (time := kept.get(day)) is not None}
-        new = sorted(set(asked) - found.keys())
+        new = list(set(asked) - found.keys())
         if new:
             most = max(_CELLS // (4 * len(self.corpus.labels) + 1), 8)
-            found.update(zip(new, self._calendar.at(new), strict=True))
+            found.update((day, self._calendar.about(day)) for day in new)
             if len(kept) + len(new) > most:
                 kept.clear()
             kept.update({day: found[day] for day in new[:most]})
         return [found[day] for day in asked]
 
     @cached_property
-    def _kept(self) -> dict[float, _Time]:
+    def _kept(self) -> dict[float, About]:
         return {}
 
     @cached_property
-    def _calendar(self) -> _Calendar:
-        return _Calendar(self.corpus)
+    def _calendar(self) -> Calendar:
+        return Calendar(self.corpus)
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how far after the history each request is, and how much of it is near."""
@@ -118,51 +114,3 @@ class DateView(View):
             after = max(self.corpus.months_after(float(batch.requests.day[row])), 0)
             found[row] = np.log1p(after), np.log(_FEWEST + time.quarter), time.later
         return found
-
-
-@dataclass(frozen=True)
-class _Time:
-    """What was used about a day, as the last scores of the view say; how much was asked then."""
-
-    tables: tuple[Table, ...]
-    quarter: float  # sum of the weights of past requests
-    later: float  # share of the past requests
-
-
-class _Calendar:
-    """How often each API was used on which day."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        self._days, which = np.unique(corpus.filled_days, return_inverse=True)
-        self._asked = np.bincount(which, minlength=len(self._days))
-        uses, starts = corpus.uses
-        label = np.repeat(np.arange(len(starts)), corpus.counts[corpus.labels].astype(np.intp))
-        ones = np.ones(len(uses), dtype=np.float32)
-        self._used = sparse.csr_array(
-            (ones, (label, which[uses])), shape=(len(starts), len(self._days))
-        )
-        self._used.sum_duplicates()
-
-    def at(self, days: Sequence[float]) -> Iterator[_Time]:
-        """Yield what was used about each of some days."""
-        together = max(1, min(_TOGETHER, _USES // max(self._used.nnz, 1)))
-        for begin in range(0, len(days), together):
-            yield from self._about(np.array(days[begin : begin + together], dtype=np.float32))
-
-    def _about(self, days: NDArray[np.float32]) -> Iterator[_Time]:
-        years = (np.abs(self._days[:, None] - days) / _YEAR).astype(np.float32)
-        year = np.exp2(-years)
-        quarter = (year * year) ** 2
-        used = self._used @ np.concatenate([quarter, year, np.exp2(-years / 3)], axis=1)
-        shares = (used / np.maximum(used.sum(axis=0), 1e-9)).T.astype(np.float32, order="C")
-        starts = self._used.indptr[:-1]
-        last = np.zeros((len(days), 0), dtype=np.float32)
-        if len(starts):
-            least = np.minimum.reduceat(years[self._used.indices], starts, axis=0)
-            last = np.exp(-least / _LAST_USED).T.astype(np.float32, order="C")
-        total = max(float(self._asked.sum()), 1.0)
-        n = len(days)
-        for i, day in enumerate(days):
-            tables = (*(Table(own) for own in shares[i::n]), Table(last[i]))
-            later = float(self._asked[self._days > day].sum()) / total
-            yield _Time(tables, float(self._asked @ quarter[:, i]), later)

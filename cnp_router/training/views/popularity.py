@@ -1,0 +1,156 @@
+"""How popular each API was about a day, and when it was last used, for any day."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from cnp_router.training.corpus import Corpus
+from cnp_router.training.views.columns import Table
+
+__all__ = ["YEAR", "About", "Calendar"]
+
+YEAR = 365.25  # days
+_LAST_USED = 0.5 * YEAR  # days until the last use counts less by a factor of e
+_HALF_LIVES = np.array([[0.25], [1.0], [3.0]]) * YEAR
+_TINY = float(np.finfo(np.float32).tiny)
+# A block has about so many uses a label, or more where all blocks would keep more than `_CELLS`
+# numbers.
+_USES, _CELLS = 0.25, 8_000_000
+
+
+@dataclass(frozen=True)
+class About:
+    """What was used about a day, as the last scores of the view say; how much was asked then."""
+
+    tables: tuple[Table, ...]
+    quarter: float  # sum of the weights of past requests
+    later: float  # share of the past requests
+
+
+class Calendar:
+    """How often each API was used on which day.
+
+    What was used before a day only fades from there on, all of it alike, and so does what was used
+    after it on the way back. So the history is cut into blocks, for each of which the sums of what
+    was used before and after it are kept, and a day costs the uses of its own block.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        days, which = np.unique(corpus.filled_days, return_inverse=True)
+        uses, starts = corpus.uses
+        label = np.arange(len(starts)).repeat(corpus.counts[corpus.labels].astype(np.intp))
+        # One label more stands for the requests themselves.
+        rows = np.concatenate([label, np.full(len(which), len(starts))])
+        columns = np.concatenate([which[uses], which])
+        ones = np.ones(len(rows), dtype=np.float32)
+        used = sparse.csc_array((ones, (rows, columns)), shape=(len(starts) + 1, len(days)))
+        self._days = days
+        self._later = (len(which) - np.bincount(which + 1).cumsum()) / len(which)
+        blocks, n_labels = _blocks(days, used), used.shape[0]
+        before = _besides(blocks, n_labels, forward=True)
+        after = list(_besides(blocks[::-1], n_labels, forward=False))[::-1]
+        self._starts = np.array([block.start for block in blocks])
+        self._blocks = list(zip(blocks, before, after, strict=True))
+
+    def about(self, day: float) -> About:
+        """Return what was used about a day."""
+        oldest, newest = float(self._days[0]), float(self._days[-1])
+        inside = min(max(day, oldest), newest)
+        found = self._newest if inside == newest else self._inside(inside)
+        later = float(self._later[self._days.searchsorted(day, side="right")])
+        # Outside the history all weights fade alike: the shares of all APIs stay what they are.
+        outside = abs(day - inside)
+        *shares, last = found.tables
+        if outside:
+            last = Table(last.values * np.float32(np.exp(-outside / _LAST_USED)))
+        quarter = found.quarter * 0.5 ** (outside / _HALF_LIVES.item(0))
+        return About((*shares, last), quarter, later)
+
+    @cached_property
+    def _newest(self) -> About:
+        return self._inside(float(self._days[-1]))
+
+    def _inside(self, day: float) -> About:
+        at = int(self._starts.searchsorted(day, side="right")) - 1
+        block, (before, last), (after, coming) = self._blocks[at]
+        fades = _weights(np.array([day - block.start, block.end - day])).astype(np.float32)
+        used = before * fades[:, :1]
+        used += after * fades[:, 1:]
+        block.add_to(used, day)
+        quarter = float(used[0, -1])
+        shares = used[:, :-1]
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), _TINY)
+        on = np.float32(day)
+        between = np.minimum(on - last, coming - on)
+        np.minimum.at(between, block.labels, np.abs(block.days - on).repeat(block.sizes))
+        last_used = np.exp(between[:-1] / np.float32(-_LAST_USED))
+        return About((*map(Table, shares), Table(last_used)), quarter, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some days one after the other: which labels were used on each, and how many times.
+
+    `start` is its first day, and `end` the first one of the next block.
+    """
+
+    start: float
+    end: float
+    days: NDArray[np.float32]
+    sizes: NDArray[np.intp]  # labels on each day
+    labels: NDArray[np.intp]
+    times: NDArray[np.float32]
+
+    def add_to(self, sums: NDArray[Any], day: float) -> None:
+        """Add what the uses weigh on a day to sums by half-life and label, in place."""
+        weights = _weights(np.abs(self.days - day)).astype(sums.dtype).repeat(self.sizes, axis=1)
+        weights *= self.times
+        for line, own in zip(sums, weights, strict=True):
+            np.add.at(line, self.labels, own)
+
+
+def _weights(between: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what a use so many days before or after weighs, by half-life."""
+    return np.exp2(-between / _HALF_LIVES)
+
+
+def _blocks(days: NDArray[np.float32], used: sparse.csc_array) -> list[_Block]:
+    """Return the blocks of some days, on each of which labels were used so many times."""
+    n_labels = used.shape[0]
+    kept = 2 * (len(_HALF_LIVES) + 1) * n_labels
+    n_blocks = int(max(min(used.nnz / (_USES * n_labels), _CELLS / kept), 1))
+    cuts = np.linspace(0, used.nnz, n_blocks, endpoint=False)
+    firsts = np.unique(used.indptr.searchsorted(cuts, side="right") - 1)
+    labels = used.indices.astype(np.intp)
+    blocks = []
+    for first, stop in itertools.pairwise([*firsts.tolist(), len(days)]):
+        pairs = slice(*used.indptr[[first, stop]])
+        sizes = np.diff(used.indptr[first : stop + 1])
+        edges = float(days[first]), float(days[min(stop, len(days) - 1)])
+        blocks.append(_Block(*edges, days[first:stop], sizes, labels[pairs], used.data[pairs]))
+    return blocks
+
+
+def _besides(
+    blocks: Sequence[_Block], n_labels: int, *, forward: bool
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Yield what was used in the blocks that come before each, as of the edge between them.
+
+    That is what these uses weigh, by half-life and label, and the day of the nearest of them.
+    """
+    sums = np.zeros((len(_HALF_LIVES), n_labels))
+    nearest = np.full(n_labels, -np.inf if forward else np.inf, dtype=np.float32)
+    nearer = np.maximum if forward else np.minimum
+    for block in blocks:
+        yield sums.astype(np.float32), nearest.copy()
+        sums *= _weights(np.array([block.end - block.start]))
+        block.add_to(sums, block.end if forward else block.start)
+        nearer.at(nearest, block.labels, block.days.repeat(block.sizes))
