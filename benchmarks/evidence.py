@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             announcements=["routed"],
             settings=RoundSettings(evidence=shown_to, waves=waves),
             limit=options.limit,
+            scheduler=options.scheduler,
         )
         asked = comparison.requests
         rows += [(shown_to, selects_by, row) for row in comparison.rows]

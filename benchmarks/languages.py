@@ -37,7 +37,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for name, build in ROUTERS.items():
             if name in NEED_HISTORY:
                 continue
-            found = evaluate(build(catalog, History([])), requests).to_dict()
+            router = build(catalog, History([]))
+            found = evaluate(router, requests, scheduler=options.scheduler).to_dict()
             figures = {title: found[group][key] for title, group, key in _FIGURES}
             results.setdefault(name, {})[place.name] = figures
             cells = [number(value) for value in figures.values()]

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from benchmarks.peers import PEERS, FittedPeer
 from benchmarks.report import environment, heading, number, table
 from benchmarks.vectors import load_vectors
 from cnp_router.catalog import Catalog
+from cnp_router.cluster import working
 from cnp_router.evaluation.evaluate import RequestFigures, request_figures
 from cnp_router.evaluation.metrics import ece
+from cnp_router.evaluation.parallel import in_order
 from cnp_router.evaluation.plots import check_plots
 from cnp_router.history import History, Mashup
+from cnp_router.pool import Pool
 from cnp_router.routing import HistoryKNNRouter, Router, SpecificationRouter, TargetRecall
 from cnp_router.text import TfidfEncoder, dense_product
 from cnp_router.training import fit_router
@@ -114,13 +118,14 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print("asked as of their date, where they have one.\n")
     builds = {**ROUTERS, **_peers(splits, options)}
     results: dict[str, Any] = {name: {} for name in splits.held_out}
-    for size in options.sizes:
-        n = len(splits.train) if size == "all" else int(size)
-        if n <= len(splits.train):
-            measured = _measure(splits, builds, n, options)
-            for split, found in measured.items():
-                results[split][size] = found
-                _print_size(n, split, found)
+    with working(1, options.scheduler) as pool:
+        for size in options.sizes:
+            n = len(splits.train) if size == "all" else int(size)
+            if n <= len(splits.train):
+                measured = _measure(splits, builds, n, options, pool)
+                for split, found in measured.items():
+                    results[split][size] = found
+                    _print_size(n, split, found)
     for split, sizes in results.items():
         print(f"## Learned against the best of the others, {split}\n")
         table([_COMPARISON_HEAD, *_comparison_rows(sizes)])
@@ -148,7 +153,11 @@ def _peers(splits: data.Splits, options: argparse.Namespace) -> dict[str, Build]
 
 
 def _measure(
-    splits: data.Splits, builds: Mapping[str, Build], n: int, options: argparse.Namespace
+    splits: data.Splits,
+    builds: Mapping[str, Build],
+    n: int,
+    options: argparse.Namespace,
+    pool: Pool,
 ) -> dict[str, Any]:
     """Return by split what each router comes to with `n` past mashups."""
     figures: dict[str, dict[str, list[list[RequestFigures]]]] = {
@@ -162,12 +171,12 @@ def _measure(
         for name, build in builds.items():
             if not n and _needs_history(name):
                 continue
-            router = build(splits.catalog, past)
+            ask = _asked(build(splits.catalog, past), pool)
             for split, history in splits.held_out.items():
-                figures[split].setdefault(name, []).append(_routed(router, history))
+                figures[split].setdefault(name, []).append(ask(history))
             # New texts have no vectors.
             if len(dropped) and not (name in PEERS and PEERS[name].needs_vectors):
-                found = [_FIGURES["R@5"](f) for f in _routed(router, dropped)]
+                found = [_FIGURES["R@5"](f) for f in ask(dropped)]
                 again.setdefault(name, []).append(float(np.mean(found)))
     return {
         split: {
@@ -219,15 +228,16 @@ def _needs_history(name: str) -> bool:
     return name in NEED_HISTORY or (name in PEERS and PEERS[name].needs_history)
 
 
-def _routed(
-    router: Router | FittedPeer, history: Sequence[Mashup] | History
-) -> list[RequestFigures]:
+def _asked(
+    router: Router | FittedPeer, pool: Pool
+) -> Callable[[Sequence[Mashup]], list[RequestFigures]]:
+    """Return what asks a router all of a history, perhaps over a cluster; a peer is asked here."""
     if isinstance(router, FittedPeer):
-        return [router.figures(mashup) for mashup in history]
-    return [
-        request_figures(router, mashup, select=TargetRecall(0.9), threshold=0.6, fallback="none")
-        for mashup in history
-    ]
+        return lambda history: [router.figures(mashup) for mashup in history]
+    figures = partial(
+        request_figures, router, select=TargetRecall(0.9), threshold=0.6, fallback="none"
+    )
+    return in_order(figures, pool)
 
 
 def _by_request(draws: Sequence[Sequence[RequestFigures]], figure: str) -> NDArray[Any]:

@@ -84,16 +84,16 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     router = fitted(splits, options)
     facts = environment(options.seed)
     how = offline_model(router.catalog), held_out
+    given = {"router": router, "limit": options.limit, "scheduler": options.scheduler}
     heading(f"Routed against broadcast on {splits.name}, {name}", facts)
     if options.organise:
         return run_organisations(router, held_out, options, facts)
     comparison = _with_waves(
-        compare(router.catalog, *how, router=router, limit=options.limit, resume=options.resume),
+        compare(router.catalog, *how, **given, resume=options.resume),
         compare(
             router.catalog,
             *how,
-            router=router,
-            limit=options.limit,
+            **given,
             resume=options.resume and options.resume.with_suffix(".waves"),
             protocols=["manager-led", "contractor-led", "collaborative"],
             announcements=["routed"],
@@ -190,6 +190,7 @@ def run_organisations(
             organisations=organisations,
             max_size=size,
             limit=options.limit,
+            scheduler=options.scheduler,
         )
         for organisations, size in plans
     ]

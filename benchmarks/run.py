@@ -5,9 +5,9 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py quality [--data DIR] [--vectors FILE.npz] [--full] \
         [--only ROUTER ...] [--without-history] [--limit N] [--scheduler ADDRESS]
     python benchmarks/run.py learning_curve [--data DIR] [--vectors FILE.npz] [--sizes N ...] \
-        [--draws N] [--limit N] [--plots DIR]
-    python benchmarks/run.py trust [--data DIR] [--limit N] [--final]
-    python benchmarks/run.py languages
+        [--draws N] [--limit N] [--plots DIR] [--scheduler ADDRESS]
+    python benchmarks/run.py trust [--data DIR] [--limit N] [--final] [--scheduler ADDRESS]
+    python benchmarks/run.py languages [--data DIR] [--scheduler ADDRESS]
     python benchmarks/run.py scaling --data DIR
     python benchmarks/run.py scale [--data DIR] [--quick] [--only ROW ...] [--routers ROUTER ...] \
         [--asked N] [--growth N] [--limit SECONDS] [--peer-limit SECONDS] [--memory GB]
@@ -16,9 +16,9 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py next_tool --data DIR [--plots DIR]
     python benchmarks/run.py next_tool_history --data DIR [--plots DIR]
     python benchmarks/run.py routed_vs_broadcast [--data DIR] [--model DIR] [--split NAME] \
-        [--limit N] [--organise] [--resume FILE] [--report DIR]
+        [--limit N] [--organise] [--resume FILE] [--report DIR] [--scheduler ADDRESS]
     python benchmarks/run.py evidence [--data DIR] [--model DIR] [--split NAME] [--limit N] \
-        [--waves]
+        [--waves] [--scheduler ADDRESS]
     python benchmarks/run.py models [--base-url URL[=MODEL] ...] [--prices FILE] [--data DIR] \
         [--model DIR] [--split NAME] [--limit N]
     python benchmarks/run.py context [--redis URL]
@@ -126,10 +126,15 @@ def _quality(track: argparse.ArgumentParser) -> None:
     )
     _limit(track, 0)
     _vectors(track)
+    _scheduler(track)
+
+
+def _scheduler(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="ask our routers over a Dask cluster; what costs time is measured here all the same",
+        help="let the workers of a Dask cluster answer the requests: tcp://HOST:PORT of its "
+        "scheduler; both must find this checkout, as by PYTHONPATH; routers are fitted here",
     )
 
 
@@ -146,6 +151,7 @@ def _rounds(track: argparse.ArgumentParser) -> None:
     track.add_argument("--model", type=Path, metavar="DIR", help="do not fit, load this one")
     track.add_argument("--split", metavar="NAME", help="held-out mashups, such as dev")
     track.add_argument("--limit", type=int, metavar="N", help="the first N requests only")
+    _scheduler(track)
 
 
 def _evidence(track: argparse.ArgumentParser) -> None:
@@ -210,6 +216,7 @@ def _learning_curve(track: argparse.ArgumentParser) -> None:
     _limit(track, learning_curve.LIMIT)
     _vectors(track)
     _plots(track)
+    _scheduler(track)
 
 
 def _trust(track: argparse.ArgumentParser) -> None:
@@ -217,6 +224,7 @@ def _trust(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--final", action="store_true", help="measure the texts kept for the end, too"
     )
+    _scheduler(track)
 
 
 def _plots(track: argparse.ArgumentParser) -> None:
@@ -370,6 +378,7 @@ _OPTIONS = {
     "quality": _quality,
     "learning_curve": _learning_curve,
     "trust": _trust,
+    "languages": _scheduler,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "evidence": _evidence,
     "models": _models,

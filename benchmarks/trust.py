@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +15,12 @@ from benchmarks import data
 from benchmarks.report import environment, heading, number, table
 from cnp_router import datasets
 from cnp_router.catalog import Catalog
+from cnp_router.cluster import working
 from cnp_router.datasets import OutOfScope, read_out_of_scope, served_by_none
 from cnp_router.evaluation.metrics import ece
+from cnp_router.evaluation.parallel import in_order
 from cnp_router.history import History, Mashup
+from cnp_router.pool import Pool
 from cnp_router.routing import Router, Routing
 from cnp_router.training import fit_router
 
@@ -32,6 +37,18 @@ _DRAWS = 2
 _BINS = 10
 _BUNDLED = Path(datasets.__file__).parent / "nothing" / "texts.jsonl"
 _KEPT_FOR_THE_END = Path(__file__).with_name("out_of_scope.jsonl")
+
+
+class Request(NamedTuple):
+    """What a router is asked, and how."""
+
+    text: str
+    date: datetime.date | None = None
+    among: Sequence[str] | None = None
+
+
+# A router that is asked, here or by the workers of a cluster; it answers in order.
+Ask = Callable[[Sequence[Request]], list[Routing]]
 
 
 class Judged(NamedTuple):
@@ -77,17 +94,18 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     texts = _texts(splits.catalog, final=options.final)
     chosen = np.random.default_rng(options.seed).permutation(len(splits.train))
     results: dict[str, Any] = {}
-    for n in dict.fromkeys((len(splits.train), 0, _FEW)):
-        past = History(splits.train[i] for i in sorted(chosen[:n].tolist()))
-        router = _fitted(splits.catalog, past)
-        print(f"## {n} past mashups\n")
-        results[str(n)] = {
-            "out of scope": _out_of_scope(router, texts, options.seed),
-            "held out": _in_scope(router, held_out),
-        }
-        if n == len(splits.train):
-            results[str(n)] |= _restricted(router, splits.catalog, held_out)
-    unseen = _unseen(splits, options)
+    with working(1, options.scheduler) as pool:
+        for n in dict.fromkeys((len(splits.train), 0, _FEW)):
+            past = History(splits.train[i] for i in sorted(chosen[:n].tolist()))
+            ask = _fitted(splits.catalog, past, pool)
+            print(f"## {n} past mashups\n")
+            results[str(n)] = {
+                "out of scope": _out_of_scope(ask, texts, options.seed),
+                "held out": _in_scope(ask, held_out),
+            }
+            if n == len(splits.train):
+                results[str(n)] |= _restricted(ask, splits.catalog, held_out)
+        unseen = _unseen(splits, options, pool)
     marks = list(_marks(results[str(len(splits.train))], unseen))
     print(f"## What is wanted, with all {len(splits.train)} past mashups\n")
     table([["figure", "measured", "wanted", "verdict"], *(mark.row() for mark in marks)])
@@ -119,8 +137,12 @@ def _marks(found: Mapping[str, Any], unseen: Sequence[Mapping[str, Any]]) -> Ite
         yield Mark(f"AUROC, unseen categories, draw {draw}", figures["AUROC"], least=0.75)
 
 
-def _fitted(catalog: Catalog, past: History) -> Router:
-    return fit_router(catalog, past or None)
+def _fitted(catalog: Catalog, past: History, pool: Pool) -> Ask:
+    return in_order(partial(_route, fit_router(catalog, past or None)), pool)
+
+
+def _route(router: Router, request: Request) -> Routing:
+    return router.route(request.text, among=request.among, date=request.date)
 
 
 def _texts(catalog: Catalog, *, final: bool) -> dict[str, tuple[OutOfScope, ...]]:
@@ -140,14 +162,14 @@ def _texts(catalog: Catalog, *, final: bool) -> dict[str, tuple[OutOfScope, ...]
 
 
 def _out_of_scope(
-    router: Router, halves: Mapping[str, Sequence[OutOfScope]], seed: int
+    ask: Ask, halves: Mapping[str, Sequence[OutOfScope]], seed: int
 ) -> dict[str, Any]:
     """Ask what nothing serves; print how often the router was sure, or said that nothing fits."""
     figures: dict[str, Any] = {}
     rows = []
     for half, texts in halves.items():
         for group, asked in _groups(texts, seed):
-            said = [router.route(text) for text in asked]
+            said = ask([Request(text) for text in asked])
             sure = _share(routing.is_confident for routing in said)
             none = _share(not routing.fits for routing in said)
             figures.setdefault(half, {})[group] = {
@@ -182,13 +204,13 @@ def _groups(texts: Sequence[OutOfScope], seed: int) -> Iterator[tuple[str, list[
     )
 
 
-def _in_scope(router: Router, held_out: Mapping[str, History]) -> dict[str, Any]:
+def _in_scope(ask: Ask, held_out: Mapping[str, History]) -> dict[str, Any]:
     """Ask what was held out, whole and shortened; print how often the router was sure."""
     figures: dict[str, Any] = {}
     rows = []
     for split, history in held_out.items():
         for title, cut in _CUTS.items():
-            said = [router.route(cut(m.description), date=m.date) for m in history]
+            said = ask([Request(cut(m.description), m.date) for m in history])
             sure = _share(routing.is_confident for routing in said)
             none = _share(not routing.fits for routing in said)
             figures.setdefault(split, {})[title] = {"confident": sure, "nothing fits": none}
@@ -214,9 +236,7 @@ _CUTS: dict[str, Callable[[str], str]] = {
 }
 
 
-def _restricted(
-    router: Router, catalog: Catalog, held_out: Mapping[str, History]
-) -> dict[str, Any]:
+def _restricted(ask: Ask, catalog: Catalog, held_out: Mapping[str, History]) -> dict[str, Any]:
     """Ask what was held out, with and without what it needs; print what the confidence says."""
     main = _main_categories(catalog)
     figures: dict[str, Any] = {}
@@ -224,13 +244,11 @@ def _restricted(
     for split, history in held_out.items():
         pairs = [(m, _others(m, main)) for m in history]
         pairs = [(mashup, others) for mashup, others in pairs if others]
-        there = [
-            _judged(router.route(m.description, date=m.date), m, is_served=True) for m, _ in pairs
-        ]
-        gone = [
-            _judged(router.route(m.description, among=among, date=m.date), m, is_served=False)
-            for m, among in pairs
-        ]
+        among_all = ask([Request(m.description, m.date) for m, _ in pairs])
+        among_others = ask([Request(m.description, m.date, others) for m, others in pairs])
+        mashups = [mashup for mashup, _ in pairs]
+        there = [_judged(r, m, is_served=True) for r, m in zip(among_all, mashups, strict=True)]
+        gone = [_judged(r, m, is_served=False) for r, m in zip(among_others, mashups, strict=True)]
         auroc = {
             name: _auroc([getattr(j, name) for j in there], [getattr(j, name) for j in gone])
             for name in ("confidence", "answerable")
@@ -320,7 +338,7 @@ def _print_reliability(title: str, found: Mapping[str, Any]) -> None:
     table([["said", "mean said", "share true", "requests"], *rows])
 
 
-def _unseen(splits: data.Splits, options: argparse.Namespace) -> list[dict[str, Any]]:
+def _unseen(splits: data.Splits, options: argparse.Namespace, pool: Pool) -> list[dict[str, Any]]:
     """Remove a third of the main categories before fitting; print whether the router notices."""
     main = _main_categories(splits.catalog)
     categories = sorted(set(main.values()) & set(splits.catalog.categories))
@@ -334,7 +352,7 @@ def _unseen(splits: data.Splits, options: argparse.Namespace) -> list[dict[str, 
         removed = set(rng.choice(categories, n, replace=False).tolist())
         unseen = {api for api, category in main.items() if category in removed}
         catalog = Catalog(api for api in splits.catalog if api.id not in unseen)
-        router = _fitted(catalog, splits.train.known_to(catalog))
+        ask = _fitted(catalog, splits.train.known_to(catalog), pool)
         # The router has seen neither these past requests nor the held-out ones.
         others = History(m for m in splits.train if unseen.issuperset(m.apis))
         strange = [
@@ -353,8 +371,7 @@ def _unseen(splits: data.Splits, options: argparse.Namespace) -> list[dict[str, 
             if not unseen.intersection(m.apis)
         ]
         inside, outside = (
-            [router.route(m.description, date=m.date) for m in mashups]
-            for mashups in (usual, strange)
+            ask([Request(m.description, m.date) for m in mashups]) for mashups in (usual, strange)
         )
         found: dict[str, Any] = {
             "removed": sorted(removed),

@@ -196,6 +196,14 @@ class ClusterPool(Pool):
                 raise _unsendable(value, exc) from exc
             except TimeoutError as exc:  # the last worker went meanwhile
                 self.lost(exc)
+            except Exception as exc:
+                if type(exc) is not Exception:
+                    raise
+                # All that Dask passes on of what a worker raised is its text.
+                raise self._error(
+                    f"a worker cannot take what it is sent: {exc}",
+                    "it must find the modules that it is made of, as by PYTHONPATH",
+                ) from exc
             else:
                 return future
 

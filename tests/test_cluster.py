@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -113,6 +115,14 @@ class TestACluster:
     def test_what_cannot_be_sent(self, pool):
         with pytest.raises(InputError, match="cannot be sent to other processes"):
             list(pool.each(plus, [1], pool.share(threading.Lock())))
+
+    def test_what_is_of_a_module_that_workers_do_not_find(self, pool, monkeypatch):
+        module = types.ModuleType("only_here")
+        exec("class Own: pass", vars(module))
+        monkeypatch.setitem(sys.modules, "only_here", module)
+        said = r"a worker cannot take what it is sent: .*'only_here'.* \(it must find the modules"
+        with pytest.raises(ClusterError, match=said):
+            list(pool.each(plus, [1], pool.share(module.Own())))
 
 
 class TestLosses:

@@ -280,7 +280,7 @@ def evaluate(
     )
     routed(mashups[0])  # to warm up
     with working(n_jobs, scheduler) as pool:
-        results = timed = in_order(routed, mashups, pool)
+        results = timed = in_order(routed, pool)(mashups)
         is_shared = pool.is_remote or min(pool.n_workers, len(mashups)) > 1
     if is_shared:
         some = np.unique(np.linspace(0, len(mashups) - 1, min(len(mashups), TIMED)).astype(int))

@@ -121,7 +121,7 @@ def evaluate_completion(
         if len(used) > 1 and mashup.description.strip() and apis.issuperset(used):
             cases.append((mashup, used[int(rng.integers(len(used)))]))
     with working(n_jobs, scheduler) as pool:
-        places = in_order(partial(_places, router, dated), cases, pool)
+        places = in_order(partial(_places, router, dated), pool)(cases)
     nothing = dict.fromkeys(f"hit@{k}" for k in DEPTHS)
     hits = {
         name: means([{f"hit@{k}": place[name] < k for k in DEPTHS} for place in places]) or nothing
