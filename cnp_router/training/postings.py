@@ -26,6 +26,7 @@ __all__ = [
     "first_of_equal",
     "pooled",
     "postings",
+    "ranked",
     "row_products",
     "segments",
     "sparse_product",
@@ -34,6 +35,7 @@ __all__ = [
 # With at most so many items all of them are looked at, with all that they say.
 EXACT = 4_096
 MOST = 512  # items a term
+_BITS, _HIGHEST = 31, np.int32(0x7FFFFFFF)  # of a positive number
 _FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
 # The floors of segments that are no longer than this are looked for together, of so many at once.
 _SHORT, _AT_ONCE = 256, 2_048
@@ -75,6 +77,34 @@ def segments(starts: NDArray[np.intp]) -> NDArray[np.intp]:
     if len(starts) == 2:
         return np.zeros(starts[1] - starts[0], dtype=np.intp)
     return np.arange(len(starts) - 1).repeat(starts[1:] - starts[:-1])
+
+
+def ranked(
+    values: NDArray[np.float32], starts: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of positive values, segment by segment, the largest first; and ranks.
+
+    Of equal ones the first comes first. The ranks begin with 0 in each segment.
+
+    Examples
+    --------
+    >>> ranked(np.array([1, 3, 2, 5], dtype=np.float32), np.array([0, 3, 4]))
+    (array([1, 2, 0, 3]), array([0, 1, 2, 0]))
+    """
+    sizes = starts[1:] - starts[:-1]
+    first = starts[:-1].repeat(sizes)
+    rank = np.arange(len(values)) - first
+    # As whole numbers, which are sorted fast: the segment, how far below the highest number there
+    # is, and in the last digits the place in the segment.
+    digits = int(sizes.max(initial=0)).bit_length()
+    keys = np.arange(len(sizes)).repeat(sizes) << _BITS
+    keys += _HIGHEST - values.view(np.int32)
+    keys <<= digits
+    keys += rank
+    keys.sort()
+    keys &= (1 << digits) - 1
+    keys += first
+    return keys, rank
 
 
 def best_of_each(

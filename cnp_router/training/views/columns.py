@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from cnp_router.training.keyed import counted, places_of, scattered
 from cnp_router.training.postings import (
     best,
     best_of_each,
-    first_of_equal,
     pooled,
+    ranked,
     segments,
 )
 
@@ -329,26 +330,32 @@ def named(columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_
 
     Only what has a positive score is among the best; of equal ones the first.
     """
-    none = np.zeros(0, dtype=np.intp)
-    found = [(none, none)]  # the next best by some columns, and which of them are best
-    found.extend(_dense(columns, n_apis, most, n_next))
-    found.extend(_sparse(columns, n_requests, n_apis, most, n_next))
+    none: list[tuple[Any, ...]] = [(np.zeros(0, np.float32), np.zeros(0, np.intp), [0])]
+    parts = [*none, *_dense(columns, n_apis, n_next), *_sparse(columns, n_requests, n_apis)]
+    values, keys, sizes = map(np.concatenate, zip(*parts, strict=True))
+    order, rank = ranked(values, np.cumsum(sizes))
+    keys = keys[order]
+    far, near = [keys[rank < n_next]], [keys[rank < most]]
     for column in columns:
         if isinstance(column, Shared):
             for row in range(n_requests):
-                far, near = column.best(row, (n_next, most))
-                found.append((row * n_apis + far, row * n_apis + near))
-    keys, times = counted(np.concatenate([far for far, _ in found]), n_requests * n_apis)
-    near, _ = counted(np.concatenate([near for _, near in found]), n_requests * n_apis)
-    is_behind = np.ones(len(keys), dtype=bool)
-    is_behind[keys.searchsorted(near)] = False
-    return Named(near, keys[is_behind], times[is_behind])
+                behind, best = column.best(row, (n_next, most))
+                far.append(row * n_apis + behind)
+                near.append(row * n_apis + best)
+    named, times = counted(np.concatenate(far), n_requests * n_apis)
+    best, _ = counted(np.concatenate(near), n_requests * n_apis)
+    is_behind = np.ones(len(named), dtype=bool)
+    is_behind[named.searchsorted(best)] = False
+    return Named(best, named[is_behind], times[is_behind])
 
 
 def _dense(
-    columns: Sequence[Column], n_apis: int, most: int, n_next: int
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield the next best and the best by the columns of all APIs: of the same places at once."""
+    columns: Sequence[Column], n_apis: int, n_next: int
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield what may be the next best by the columns of all APIs: those of the same places at once.
+
+    Their values, their keys, and how many there are of each request by each column.
+    """
     groups: dict[int, list[Dense]] = {}
     for column in columns:
         if isinstance(column, Dense):
@@ -356,45 +363,27 @@ def _dense(
     for group in groups.values():
         apis, n_requests = group[0].apis, len(group[0].values)
         values = np.concatenate([column.values for column in group])
-        width = values.shape[1]
-        # Looking for one place at a time is several times faster than for two at once.
-        level = values
-        floors = np.full((2, len(values)), _TINY, dtype=np.float32)
-        for floor, size in zip(floors, (n_next, most), strict=True):
-            if size < level.shape[1]:
-                cut = level.shape[1] - size
-                level = np.partition(level, cut, axis=1)[:, cut:]
-                np.maximum(level[:, 0], _TINY, out=floor)
-        (flat,) = (values >= floors[0][:, None]).ravel().nonzero()
-        line, value = flat // width, values.ravel()[flat]
-        keys = []
-        for floor, size in zip(floors, (n_next, most), strict=True):
-            kept = value >= floor[line]
-            if np.bincount(line[kept], minlength=1).max() > size:
-                kept[kept] = first_of_equal(value[kept], line[kept], floor, size)
-            flat, line, value = flat[kept], line[kept], value[kept]
-            at = flat - line * width
-            keys.append(line % n_requests * n_apis + (at if apis is None else apis[at]))
-        yield keys[0], keys[1]
+        n_lines, width = values.shape
+        floor = np.full((n_lines, 1), _TINY, dtype=np.float32)
+        if n_next < width:
+            cut = width - n_next
+            np.maximum(np.partition(values, cut, axis=1)[:, [cut]], _TINY, out=floor)
+        (flat,) = (values >= floor).ravel().nonzero()
+        line, at = np.divmod(flat, width)
+        keys = line % n_requests * n_apis + (at if apis is None else apis[at])
+        yield values.ravel()[flat], keys, np.bincount(line, minlength=n_lines)
 
 
 def _sparse(
-    columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_next: int
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield the next best and the best by the columns of a few APIs, all of them at once."""
-    few = [column for column in columns if isinstance(column, Sparse)]
-    if not few:
-        return
-    values = np.concatenate([column.values for column in few])
-    positions = np.concatenate([column.positions for column in few])
-    ends = np.cumsum([0, *(len(column.values) for column in few)])
-    starts = np.concatenate(
-        [[0], *(end + column.starts[1:] for end, column in zip(ends, few, strict=False))]
-    )
-    keys = positions if n_requests == 1 else segments(starts) % n_requests * n_apis + positions
-    far = best_of_each(values, starts, n_next)
-    near = best_of_each(values[far], far.searchsorted(starts), most)
-    yield keys[far], keys[far[near]]
+    columns: Sequence[Column], n_requests: int, n_apis: int
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield the same of the columns of a few APIs."""
+    for column in columns:
+        if isinstance(column, Sparse):
+            keys = column.positions
+            if n_requests > 1:
+                keys = segments(column.starts) * n_apis + keys
+            yield column.values, keys, column.starts[1:] - column.starts[:-1]
 
 
 def _by_row(
