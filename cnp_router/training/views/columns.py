@@ -333,7 +333,7 @@ def named(columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_
     none: list[tuple[Any, ...]] = [(np.zeros(0, np.float32), np.zeros(0, np.intp), [0])]
     parts = [*none, *_dense(columns, n_apis, n_next), *_sparse(columns, n_requests, n_apis)]
     values, keys, sizes = map(np.concatenate, zip(*parts, strict=True))
-    order, rank = ranked(values, np.cumsum(sizes))
+    order, rank = ranked(values.astype(np.float32, copy=False), np.cumsum(sizes))
     keys = keys[order]
     far, near = [keys[rank < n_next]], [keys[rank < most]]
     for column in columns:

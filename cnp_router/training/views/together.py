@@ -58,8 +58,6 @@ MOST_REASONS = 3
 
 _RANKED = 1 << 15  # scores that are ranked at once: about what a cache holds
 _POSITIVE = np.int32(0x7FFFFFFF)
-_DIGITS = 32
-_PLACE = (1 << _DIGITS) - 1
 
 V = TypeVar("V", bound=View)
 
@@ -300,31 +298,28 @@ def _ranked(
     scores: NDArray[np.float32], pairs: Pairs
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     n, n_pairs = scores.shape
-    rank = np.empty_like(scores)
-    place = np.arange(n_pairs) - pairs.starts[pairs.rows]
-    # As whole numbers, of which the higher ones are the lower scores; in the last digits is where
-    # each is, so that sorting them, which is fast, says where each has gone.
+    starts, sizes = pairs.starts[:-1], pairs.starts[1:] - pairs.starts[:-1]
+    first = starts[pairs.rows]
+    place = np.arange(n_pairs) - first
+    # As whole numbers, which are sorted fast: the request, how low the score is, and in the last
+    # digits the place in the request, which says where each has gone.
     level = (scores + np.float32(0)).view(np.int32)  # without -0
-    level = ~np.where(level < 0, level ^ _POSITIVE, level)
-    keys = (level.astype(np.int64) << _DIGITS) + place
-    if len(pairs.starts) == 2:
-        keys.sort(axis=1)
-    else:
-        sizes = pairs.starts[1:] - pairs.starts[:-1]
-        is_there = np.arange(sizes.max()) < sizes[:, None]
-        padded = np.full((n, *is_there.shape), np.iinfo(np.int64).max)
-        padded[:, is_there] = keys
-        padded.sort(axis=2)
-        keys = padded[:, is_there]
-    order = (keys & _PLACE) + pairs.starts[pairs.rows]
-    first = np.arange(n_pairs)
-    is_same = np.zeros(scores.shape, dtype=bool)
-    np.equal(keys[:, 1:] >> _DIGITS, keys[:, :-1] >> _DIGITS, out=is_same[:, 1:])
-    is_same[:, place == 0] = False
-    first = np.maximum.accumulate(np.where(is_same, 0, first), axis=1)
+    level ^= (level >> 31) & _POSITIVE
+    digits = int(sizes.max()).bit_length()
+    keys = (pairs.rows << 32) - level
+    keys <<= digits
+    keys += place
+    keys.sort(axis=1)
+    order = keys & ((1 << digits) - 1)
+    order += first
     order += (np.arange(n) * n_pairs)[:, None]
-    rank.ravel()[order] = np.log1p(place).astype(np.float32)[first]
-    best = scores.ravel()[order[:, place == 0]]
-    np.maximum(best, 0, out=best)
-    some = (pairs.starts[1:] > pairs.starts[:-1]).cumsum() - 1
-    return rank, best[:, some[pairs.rows]]
+    keys >>= digits
+    is_other = np.ones(scores.shape, dtype=bool)
+    np.not_equal(keys[:, 1:], keys[:, :-1], out=is_other[:, 1:])
+    (others,) = is_other.ravel().nonzero()
+    shared = np.log1p(place).astype(np.float32)[others % n_pairs]
+    rank = np.empty_like(scores)
+    rank.ravel()[order.ravel()] = shared.repeat(np.diff(others, append=scores.size))
+    some = sizes > 0
+    top = np.maximum(np.maximum.reduceat(scores, starts[some], axis=1), np.float32(0))
+    return rank, top.repeat(sizes[some], axis=1)
