@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
 from cnp_router.training.postings import EXACT, postings
+from cnp_router.training.vector_index import VectorIndex
 
 __all__ = [
     "MANY",
@@ -43,7 +44,8 @@ MONTH = 30.0  # days
 class Specifications(Part, Memo):
     """What the catalog alone says of each API; rows of `latent` have the length 1 or 0.
 
-    `word_columns` and `character_columns` are indexes of the rows (`postings`).
+    `word_columns` and `character_columns` are indexes of the rows (`postings`), `vector_index` is
+    one of the vectors.
     """
 
     catalog: Annotated[Catalog, GIVEN]
@@ -54,6 +56,7 @@ class Specifications(Part, Memo):
     character_columns: Annotated[sparse.csr_array, "characters", "apis"]
     latent: Annotated[NDArray[Any], "apis", "components"]
     vectors: Annotated[NDArray[Any], "apis", "dimensions"]
+    vector_index: VectorIndex
 
     @classmethod
     def build(
@@ -71,7 +74,13 @@ class Specifications(Part, Memo):
             *_indexes(encoded.word, encoded.character, exact=exact),
             _latent(encoders, encoded.word),
             encoded.dense,
+            VectorIndex.of(encoded.dense),
         )
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise ValueError where an array is not as it was annotated."""
+        super().check(sizes)
+        self.vector_index.check({**sizes, "vectors": sizes["apis"]})
 
     @property
     def is_exact(self) -> bool:
@@ -84,8 +93,10 @@ class Specifications(Part, Memo):
         texts = [specification_text(catalog[int(i)]) for i in new]
         encoders = self.encoders.grown(texts)
         same = sparse.diags_array((~change.respecified).astype(np.float32))
-        by = {"apis": sparse.csr_array(change.apis @ same), **self.encoders.widening(encoders)}
+        apis = sparse.csr_array(change.apis @ same)
+        by = {"apis": apis, **self.encoders.widening(encoders)}
         kept = self.moved(by, catalog=catalog, encoders=encoders)
+        kept = replace(kept, vector_index=self.vector_index.moved({"vectors": apis}))
         if not texts and kept.is_exact == self.is_exact:
             return kept
         if texts:  # a model that is loaded without its encoder can do without, too
@@ -103,6 +114,7 @@ class Specifications(Part, Memo):
             character_rows=characters,
             word_columns=by_word,
             character_columns=by_character,
+            vector_index=kept.vector_index.updated(kept.vectors, new),
         )
 
 
@@ -112,8 +124,8 @@ class Corpus(Part):
 
     A hidden API has an empty column of `usage`; `days` are those of `EncodedRequests`.
     `history_words` and `history_characters` are indexes of the rows (`postings`); of a long history
-    there is none by characters. Linear models of its words are `low_rank` where it is long and
-    uses many APIs (`ridge_weights`).
+    there is none by characters. `vector_index` is one of `history_vectors`. Linear models of its
+    words are `low_rank` where it is long and uses many APIs (`ridge_weights`).
     """
 
     specifications: Annotated[Specifications, GIVEN]
@@ -125,6 +137,7 @@ class Corpus(Part):
     history_characters: Annotated[sparse.csr_array, "characters", "mashups"]
     days: Annotated[NDArray[Any], "mashups"]
     history_vectors: Annotated[NDArray[Any], "mashups", "dimensions"]
+    vector_index: VectorIndex
     low_rank: bool = False
 
     @classmethod
@@ -135,8 +148,9 @@ class Corpus(Part):
         usage: sparse.csr_array,
         membership: sparse.csr_array,
         low_rank: bool = False,
+        vector_index: VectorIndex | None = None,
     ) -> Corpus:
-        """Return the corpus of some past requests."""
+        """Return the corpus of some past requests, whose vectors may have an index already."""
         return cls(
             specifications,
             usage,
@@ -146,6 +160,7 @@ class Corpus(Part):
             *_history_index(requests.word, requests.character),
             requests.day,
             requests.dense,
+            VectorIndex.of(requests.dense) if vector_index is None else vector_index,
             low_rank,
         )
 
@@ -168,6 +183,11 @@ class Corpus(Part):
             "mashups": self.usage.shape[0],
             "words": len(encoders.word.terms_),
         }
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise ValueError where an array is not as it was annotated."""
+        super().check(sizes)
+        self.vector_index.check({**sizes, "vectors": sizes["mashups"]})
 
     @cached_property
     def counts(self) -> NDArray[Any]:
@@ -287,6 +307,8 @@ class Corpus(Part):
         words = _below(self.word_rows, requests.word)
         characters = _below(self.character_rows, requests.character)
         by_word, by_character = _history_index(words, characters)
+        vectors = np.vstack([self.history_vectors, requests.dense])
+        new = np.arange(len(self.history_vectors), len(vectors))
         return replace(
             self,
             usage=_below(self.usage, usage),
@@ -295,7 +317,8 @@ class Corpus(Part):
             history_words=by_word,
             history_characters=by_character,
             days=np.concatenate([self.days, requests.day]),
-            history_vectors=np.vstack([self.history_vectors, requests.dense]),
+            history_vectors=vectors,
+            vector_index=self.vector_index.updated(vectors, new),
         )
 
 

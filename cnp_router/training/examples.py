@@ -32,6 +32,7 @@ from cnp_router.training.linear import MOST_PRODUCTS
 from cnp_router.training.postings import EXACT
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split, by_train
+from cnp_router.training.vector_index import VectorIndex
 from cnp_router.training.views import (
     Behind,
     Candidates,
@@ -62,6 +63,7 @@ class Past:
     usage: sparse.csr_array
     membership: sparse.csr_array
     classes: tuple[str, ...]
+    vector_index: VectorIndex
 
     @classmethod
     def of(
@@ -89,27 +91,34 @@ class Past:
             pool=pool,
         )
         n = len(history)
+        requests = replace(encoded.take(np.arange(n)), day=history_days(history))
         return cls(
             encoders,
             Specifications.build(catalog, encoders, encoded.take(np.arange(n, len(encoded)))),
-            replace(encoded.take(np.arange(n)), day=history_days(history)),
+            requests,
             usage,
             category_membership(catalog, classes),
             classes,
+            VectorIndex.of(requests.dense),
         )
 
     def views(self, rows: NDArray[Any], usage: sparse.csr_array) -> Views:
         """Fit the views on some past requests."""
         requests = self.requests.take(rows)
-        return Views.fit(self._corpus(requests, usage), requests, self.kinds)
+        corpus = Corpus.of(
+            self.specifications,
+            requests,
+            usage,
+            self.membership,
+            self.low_rank,
+            self.vector_index.taken(rows),
+        )
+        return Views.fit(corpus, requests, self.kinds)
 
     @cached_property
     def kinds(self) -> tuple[type[View], ...]:
         """The views that apply to the whole history, and so to each part of it."""
         return applying(self.specifications, self.requests.day)
-
-    def _corpus(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
-        return Corpus.of(self.specifications, requests, usage, self.membership, self.low_rank)
 
     @cached_property
     def low_rank(self) -> bool:

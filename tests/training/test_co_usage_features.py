@@ -45,6 +45,7 @@ def features_of(used=USED, categories=CATEGORIES, n_categories=2):
         character_columns=none,
         latent=latent,
         vectors=np.zeros((N, 0)),
+        vector_index=None,
     )
     corpus = Corpus.of(index, nothing, usage, ones(categories, n_categories))
     return CoUsageFeatures(corpus, CoUsageView.fit(corpus, nothing).pairs)

@@ -25,8 +25,8 @@ def past():
     usage = sparse.csr_array(sparse.vstack([usage] * 8))
     nothing = sparse.csr_array((N, 0), dtype=np.float32)
     latent = np.zeros((N, 2), dtype=np.float32)
-    index = Specifications(*[None] * 6, latent=latent, vectors=None)
-    return CoUsageFeatures(Corpus(index, usage, nothing, *[None] * 6), CoOccurrence.of(usage))
+    index = Specifications(*[None] * 6, latent=latent, vectors=None, vector_index=None)
+    return CoUsageFeatures(Corpus(index, usage, nothing, *[None] * 7), CoOccurrence.of(usage))
 
 
 def examples_of(past, used, *, hidden=False):

@@ -11,9 +11,9 @@ from word_vectors import WordVectors
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
-from cnp_router.training import fit_router, load_router
-from cnp_router.training.views import Evidence, Views
-from cnp_router.training.views.columns import Pairs
+from cnp_router.training import corpus, fit_router, load_router, vector_index
+from cnp_router.training.views import Evidence, Views, dense
+from cnp_router.training.views.columns import Pairs, Sparse
 from cnp_router.training.views.dense import DenseView
 
 WORLD = planted(n_cliques=5, size=4, rounds=6)
@@ -155,3 +155,129 @@ def test_past_requests_that_mean_the_same_are_its_reason():
     assert [r.kind for r in reasons("dry", "rain")] == ["popularity"]
     kinds = [r.kind for r in reasons("rain today", "rain")]
     assert kinds.count("history") == 1
+
+
+class TestManyVectors:
+    """A catalog and a history that are taken for too large to compare with all."""
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def large(cls):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(vector_index, "EXACT", 15)
+            patch.setattr(vector_index, "LOOKED_AT", 40)
+            patch.setattr(corpus, "EXACT", 10)  # APIs with history
+            yield fit_router(WORLD.catalog, WORLD.history, encoder=WordVectors())
+
+    def test_values_are_those_of_all(self, router, large):
+        texts = [case.request for case in WORLD.cases[:9]]
+        exact, found = scored(router, texts), scored(large, texts)
+        names = ("specification", "centroid", "ridge", "expected")
+        for name in (f"dense {name}" for name in names):
+            np.testing.assert_allclose(found[name], exact[name], rtol=0, atol=2e-6, err_msg=name)
+        # What the nearest past requests used is what matters of the others.
+        for name in ("dense neighbours", "dense nearest"):
+            assert (found[name].argmax(axis=1) == exact[name].argmax(axis=1)).mean() > 0.8
+
+    def test_columns_propose_few(self, large):
+        batch = large.views.batch(large.encoders.encode([WORLD.cases[0].request]))
+        columns = large.views[DenseView].scored(batch)
+        assert all(isinstance(column, Sparse) for column in columns.values())
+        assert len(columns["dense specification"].positions)
+        assert not len(columns["dense ridge"].positions)
+
+    def test_it_answers_as_well(self, router, large):
+        found = [large.score(case.request).order[:4] for case in WORLD.cases]
+        wanted = [[WORLD.catalog.position(api) for api in case.clique] for case in WORLD.cases]
+        hits = [np.isin(*pair).mean() for pair in zip(wanted, found, strict=True)]
+        assert np.mean(hits) > 0.9
+
+    def test_no_other_vectors_are_compared(self, large, monkeypatch):
+        compared = []
+
+        def products(self, requests, vectors):
+            found = original(self, requests, vectors)
+            compared.extend(np.diff(found.indptr).tolist())
+            return found
+
+        original = vector_index.VectorIndex.products
+        monkeypatch.setattr(vector_index.VectorIndex, "products", products)
+        monkeypatch.setattr(dense, "_products", self.only(dense._products, 48))
+        large.route(WORLD.cases[0].request)
+        assert compared
+        assert max(compared) <= 40
+
+    def only(self, products, n_rows):
+        def bounded(vectors, matrix):
+            assert len(matrix) <= n_rows  # the map alone
+            return products(vectors, matrix)
+
+        return bounded
+
+    def test_past_requests_of_what_is_absent_are_forgotten(self, large):
+        case = WORLD.cases[0]
+        clique = [large.catalog.position(api) for api in case.clique]
+        without = scored(large, [case.request], [np.array(clique)])
+        for name in ("dense neighbours", "dense nearest"):
+            assert not without[name][0][clique].any()
+
+    def test_reasons_are_those_of_all(self, router, large, monkeypatch):
+        monkeypatch.setattr(dense, "_APART", 1)  # all of a clique are alike here
+        request = WORLD.cases[0].request
+
+        def cited(router):
+            batch = router.views.batch(router.encoders.encode([request]))
+            evidence = Evidence(batch, router.history, (), {})
+            positions = range(len(router.apis))
+            reasons = router.views[DenseView].reasons(evidence, positions)
+            return {api: reason.references for api, reason in reasons.items()}
+
+        assert cited(large)
+        assert cited(large) == cited(router)
+
+    def test_it_can_be_saved(self, large, tmp_path):
+        large.save(tmp_path / "model")
+        loaded = load_router(tmp_path / "model", encoder=WordVectors())
+        for case in WORLD.cases[:3]:
+            assert loaded.route(case.request).to_dict() == large.route(case.request).to_dict()
+
+    def test_observing_is_as_if_fitted_on_all(self, large):
+        half = fit_router(WORLD.catalog, History(list(WORLD.history)[::2]), encoder=WordVectors())
+        half.observe(WORLD.history)
+        known = half.views.corpus
+        assert known.vector_index.cells.sum() == len(known.history_vectors)
+        texts = [case.request for case in WORLD.cases[:5]]
+        again = Views.fit(known, half.encoders.encode(half.history.texts))
+        for name, array in half.views[DenseView].state().items():
+            expected = again[DenseView].state()[name]
+            np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-4, err_msg=name)
+        assert np.isfinite(scored(half, texts)["dense nearest"]).all()
+
+    def test_another_catalog(self, large):
+        [first, *others] = WORLD.catalog
+        changed = Api(others[0].id, "Pollen", "Counts pollen in spring.")
+        catalog = Catalog([*others[1:], changed, Api("birch", "Birch", "Says when birches bloom.")])
+        synced = large.synced(catalog)
+        index = synced.views.corpus.specifications
+        assert index.vector_index.cells.sum() == len(catalog)
+        for request, api in (("pollen in spring", changed.id), ("birches bloom", "birch")):
+            found = scored(synced, [request])["dense specification"][0]
+            assert found.argmax() == catalog.position(api)
+            batch = synced.views.batch(synced.encoders.encode([request]))
+            column = synced.views[DenseView].scored(batch)["dense specification"]
+            assert catalog.position(api) in column.positions
+        assert first.id not in synced.apis
+
+    def test_a_request_of_which_nothing_is_known(self, large):
+        for name, [values] in scored(large, ["the of and"]).items():
+            assert not values.any(), name
+
+
+def test_a_history_grows_too_long_to_compare_with_all(monkeypatch):
+    monkeypatch.setattr(vector_index, "EXACT", len(WORLD.history) - 1)
+    mashups = list(WORLD.history)
+    router = fit_router(WORLD.catalog, History(mashups[:-1]), encoder=WordVectors())
+    assert router.views.corpus.vector_index.is_exact
+    router.observe(mashups[-1])
+    assert not router.views.corpus.vector_index.is_exact
+    assert router.route(WORLD.cases[0].request).recipients

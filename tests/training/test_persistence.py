@@ -27,7 +27,7 @@ from cnp_router.exceptions import (
     ModelStoreError,
     ModelVersionError,
 )
-from cnp_router.training import fit_router, load_router, verify_router
+from cnp_router.training import fit_router, load_router, vector_index, verify_router
 
 FILES = ("catalog.jsonl", "history.jsonl", "state.json", "views.expected.map.npy")
 DAMAGED = "the model is damaged"
@@ -362,12 +362,12 @@ class TestNotThere:
 class TestVersions:
     @pytest.mark.parametrize(
         ("version", "age", "cure"),
-        [(4, "a newer", "upgrade cnp-router"), (2, "an older", "fit it again")],
+        [(5, "a newer", "upgrade cnp-router"), (3, "an older", "fit it again")],
     )
     def test_another_version_of_the_format(self, folder, version, age, cure):
         reseal(folder, format_version=version)
         assert refused(folder, ModelVersionError) == (
-            f"{folder}: written in {age} format ({version}, this version reads 3) ({cure})"
+            f"{folder}: written in {age} format ({version}, this version reads 4) ({cure})"
         )
 
     def test_a_newer_manifest_may_look_quite_different(self, folder):
@@ -454,7 +454,7 @@ class TestDamage:
                 "manifest.json holds what no save writes",
             ),
             (
-                b'{"format": "cnp-router model", "format_version": 3}',
+                b'{"format": "cnp-router model", "format_version": 4}',
                 "manifest.json lacks 'generation'",
             ),
         ],
@@ -629,12 +629,13 @@ class TestPartsThatDoNotFit:
         assert len(names) > 10
         assert self.survivors(folder, arrays, names) == []
 
-    def test_any_array_of_an_encoder(self, small, tmp_path):
+    def test_any_array_of_an_encoder(self, small, tmp_path, monkeypatch):
+        monkeypatch.setattr(vector_index, "EXACT", 2)
         folder = tmp_path / "model"
         fit_router(small.catalog, small.history, encoder=WordVectors()).save(folder)
         arrays = arrays_of(folder)
-        names = [name for name in arrays if "dense" in name or "vectors" in name]
-        assert len(names) == 7
+        names = [name for name in arrays if "dense" in name or "vector" in name]
+        assert len(names) == 17
         assert self.survivors(folder, arrays, names) == []
 
     def test_a_missing_array(self, folder):

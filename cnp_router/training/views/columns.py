@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,19 @@ from cnp_router.training.postings import (
     segments,
 )
 
-__all__ = ["Column", "Dense", "Found", "Named", "Pairs", "Shared", "Sparse", "Table", "named"]
+__all__ = [
+    "Column",
+    "Dense",
+    "Found",
+    "Named",
+    "Pairs",
+    "Shared",
+    "Sparse",
+    "Table",
+    "at_places",
+    "named",
+    "vector_products",
+]
 
 _TINY = float(np.finfo(np.float32).tiny)
 
@@ -71,6 +83,12 @@ class Found:
 
     def __init__(self, product: NDArray[np.float32] | Rows) -> None:
         self.product = product
+
+    @property
+    def whole(self) -> NDArray[np.float32]:
+        """The product, where it is all there: of shape (n_requests, n_columns)."""
+        assert isinstance(self.product, np.ndarray)
+        return self.product
 
     def at(self, pairs: Pairs) -> NDArray[np.float32]:
         """Return the values in some places, whose columns are the positions of the pairs."""
@@ -198,6 +216,12 @@ class Sparse(Column):
         return cls(pairs.starts, pairs.positions, values)
 
     @classmethod
+    def silent(cls, n_requests: int, exact: Callable[[Pairs], NDArray[np.float32]]) -> Sparse:
+        """Return the column that proposes none, and says the scores of those that others do."""
+        none = np.zeros(0, dtype=np.float32)
+        return cls(np.zeros(n_requests + 1, dtype=np.intp), none.astype(np.intp), none, exact)
+
+    @classmethod
     def positive(cls, pairs: Pairs, exact: Callable[[Pairs], NDArray[np.float32]]) -> Sparse:
         """Return the column that proposes those of some pairs whose score is positive."""
         scores = exact(pairs)
@@ -238,6 +262,32 @@ class Sparse(Column):
     def total(self) -> NDArray[np.float32]:
         """Return the sum of the scores of each request."""
         return _by_row(np.add, self.values, self.starts)
+
+
+def vector_products(
+    vectors: NDArray[np.float32], rows: NDArray[np.float32]
+) -> Callable[[Pairs], NDArray[np.float32]]:
+    """Return what says the product of each request's vector with the rows at some positions."""
+
+    def exact(pairs: Pairs) -> NDArray[np.float32]:
+        return np.asarray(
+            np.einsum("ij,ij->i", rows.take(pairs.positions, axis=0), vectors[pairs.rows])
+        )
+
+    return exact
+
+
+def at_places(
+    exact: Callable[[Pairs], NDArray[np.float32]], places: NDArray[np.intp]
+) -> Callable[[Pairs], NDArray[np.float32]]:
+    """Return what says the scores of some APIs by the place of each; 0 of those without: -1."""
+
+    def placed(pairs: Pairs) -> NDArray[np.float32]:
+        own = places[pairs.positions]
+        scores = exact(replace(pairs, positions=np.maximum(own, 0)))
+        return np.where(own >= 0, scores, np.float32(0))
+
+    return placed
 
 
 class Table:

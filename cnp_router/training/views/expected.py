@@ -14,7 +14,7 @@ from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.linear import times_vector
 from cnp_router.training.views.base import Batch, View
-from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
+from cnp_router.training.views.columns import Column, Dense, Sparse, vector_products
 
 __all__ = ["ExpectedView"]
 
@@ -67,13 +67,7 @@ class ExpectedView(View):
             for row, vector in enumerate(called_for):
                 scores[row] = times_vector(index.latent, vector)
             return (Dense(scores),)
-
-        def exact(pairs: Pairs) -> NDArray[np.float32]:
-            own = index.latent[pairs.positions]
-            return np.asarray(np.einsum("ij,ij->i", own, called_for[pairs.rows]))
-
-        none = np.zeros(0, dtype=np.float32)
-        return (Sparse(np.zeros(len(batch) + 1, dtype=np.intp), none.astype(np.intp), none, exact),)
+        return (Sparse.silent(len(batch), vector_products(called_for, index.latent)),)
 
 
 def _map(corpus: Corpus, words: sparse.csr_array) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -33,11 +33,12 @@ from cnp_router.training.postings import (
     sparse_product,
 )
 from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
-from cnp_router.training.views.columns import Column, Dense, Found, Pairs, Sparse
+from cnp_router.training.views.columns import Column, Dense, Found, Pairs, Sparse, at_places
 from cnp_router.training.views.quotation import best_quote
 
 __all__ = [
     "CITED",
+    "PAST_POOL",
     "POOL",
     "HistoryView",
     "Neighbours",
@@ -196,12 +197,7 @@ class HistoryView(View):
             return Dense(batch.product(name), corpus.labels, corpus.label_of)
         found = batch.found(name)
         starts, labels, values = found.best(POOL)
-
-        def exact(pairs: Pairs) -> NDArray[np.float32]:
-            places = corpus.label_of[pairs.positions]
-            scores = found.at(replace(pairs, positions=np.maximum(places, 0)))
-            return np.where(places >= 0, scores, np.float32(0))
-
+        exact = at_places(found.at, corpus.label_of)
         return Sparse(starts, corpus.labels[labels], values, exact)
 
     def linear(self, words: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any]]:
