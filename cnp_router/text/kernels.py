@@ -32,6 +32,17 @@ class Rows(NamedTuple):
         """Return them as a csr_array."""
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
 
+    def toarray(self) -> NDArray[Any]:
+        """Return them as a dense array; no row may have a column twice."""
+        dense = np.zeros(self.shape, dtype=self.data.dtype)
+        n_rows, width = self.shape
+        where = self.indices
+        if n_rows > 1:
+            lines = np.arange(0, n_rows * width, width)
+            where = where + lines.repeat(self.indptr[1:] - self.indptr[:-1])
+        dense.ravel()[where] = self.data
+        return dense
+
 
 def taken(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> Rows:
     """Return some rows of a matrix, or of what has its attributes: ``matrix[lines]``.

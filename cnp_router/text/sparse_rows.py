@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.entries import places
+from cnp_router.text.kernels import product
 
 __all__ = [
     "GrowingRows",
@@ -23,7 +23,6 @@ __all__ = [
 
 _GROWTH = 1.125
 _LEAST = 1 << 16
-_MANY_ENTRIES = 8_192  # from which on scipy is faster
 _FIRST = np.zeros(1, dtype=np.intp)
 _MOST_32 = np.iinfo(np.int32).max
 
@@ -144,8 +143,6 @@ def unit_data(data: NDArray[Any], pointers: NDArray[Any]) -> NDArray[Any]:
 def dense_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> NDArray[Any]:
     """Return ``rows @ matrix`` as a dense float32 array.
 
-    Where there is little to add up, no sparse result is made on the way.
-
     Examples
     --------
     >>> rows = sparse.csr_array(np.array([[1, 0], [2, 1]], dtype=np.float32))
@@ -153,14 +150,4 @@ def dense_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> NDArray[A
     array([[0., 3.],
            [1., 6.]], dtype=float32)
     """
-    terms = rows.indices
-    if (matrix.indptr[terms + 1] - matrix.indptr[terms]).sum() > _MANY_ENTRIES:
-        if rows.shape[0] == 1:
-            return np.asarray(rows.data @ matrix[terms], dtype=np.float32)[None]
-        return np.asarray((rows @ matrix).toarray())
-    where, sizes = places(matrix.indptr, terms)
-    sums = np.zeros((rows.shape[0], matrix.shape[1]), dtype=np.float32)
-    line = np.arange(len(sums)).repeat(np.diff(rows.indptr)).repeat(sizes)
-    weights = matrix.data[where] * rows.data.repeat(sizes)
-    np.add.at(sums.ravel(), line * sums.shape[1] + matrix.indices[where], weights)
-    return sums
+    return product(rows, matrix).toarray()
