@@ -169,8 +169,8 @@ class TfidfEncoder:
 
     def _known(self, text: str) -> list[int]:
         """Return the column of each known word of a text, as often as it is there."""
-        column = self._column.get
-        return [i for term in ANALYZERS[self.analyzer](text) if (i := column(term)) is not None]
+        found = map(self._column.get, ANALYZERS[self.analyzer](text))
+        return [column for column in found if column is not None]
 
     def _columns_of(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the columns of the known terms of texts, and how many each text has."""

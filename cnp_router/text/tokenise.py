@@ -187,7 +187,7 @@ def _same_length(character: str) -> str:
 
 
 def word_grams(text: str) -> Iterator[str]:
-    """Yield the words of a text without their plural, and each two that then stand together.
+    """Return the words of a text without their plural, and each two that then stand together.
 
     Stop words are left out.
 
@@ -203,16 +203,16 @@ def word_grams(text: str) -> Iterator[str]:
     ['youtube', 'you tube']
     """
     tokens = [token for token in _tokens(text) if token.single]
-    said = [token.single for token in tokens]
-    phrases = [said]
-    yield from said
+    terms = [token.single for token in tokens]
+    phrases = [terms[:]]
     for token in tokens:
         if token.parts:
             phrases.append([singular(part) for part in token.parts])
             if not token.is_brand:
-                yield from phrases[-1]
+                terms += phrases[-1]
     for phrase in phrases:
-        yield from map(" ".join, itertools.pairwise(phrase))
+        terms += map(" ".join, itertools.pairwise(phrase))
+    return iter(terms)
 
 
 def character_grams(text: str) -> Iterator[str]:

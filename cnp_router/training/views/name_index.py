@@ -27,6 +27,7 @@ __all__ = ["NameIndex"]
 MAX_NAME_PIECES = 12
 _BEGIN = 4  # characters by which it is given up where no name begins so
 _CARET = crc32(b"^")  # in no name
+_MOST_LENGTH = 255  # characters of a name: as many, or more
 _PLACES = 16  # in the filter, for each name: so many phrases of a text need no hash
 
 
@@ -36,7 +37,8 @@ class NameIndex(Part):
 
     `telling` says how much each of `words` tells, `by_word` which APIs have it in their name: of a
     large catalog, those of which it is most. `hashes` ascend, and are of the whole names of the
-    APIs `named`; `filter` has a 1 where a name, or how one begins, may be (Bloom, 1970).
+    APIs `named`; `filter` has a 0 where no name is, nor how one begins (Bloom, 1970), and elsewhere
+    how many characters, 255 at most, the longest of those names has.
     """
 
     words: list[str]
@@ -82,10 +84,12 @@ class NameIndex(Part):
         order = np.argsort(hashes, kind="stable")
         size = 1 << max(10, (_PLACES * len(named)).bit_length())
         whole = [joined[i] for i in named.tolist()]
-        may_be = np.zeros(size, dtype=np.uint8)
-        may_be[np.array([crc32(name.encode()) for name in whole], dtype=np.int64) % size] = 1
-        may_be[np.array([_beginning(name) for name in whole], dtype=np.int64) % size] = 1
-        return cls(list(telling), values, by_word, weight, hashes[order], named[order], may_be)
+        longest = np.zeros(size, dtype=np.uint8)
+        lengths = np.minimum([len(name) for name in whole], _MOST_LENGTH).astype(np.uint8)
+        for hashed in (lambda name: crc32(name.encode()), _beginning):
+            places = np.array([hashed(name) for name in whole], dtype=np.int64) % size
+            np.maximum.at(longest, places, lengths)
+        return cls(list(telling), values, by_word, weight, hashes[order], named[order], longest)
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise ValueError where the parts do not fit each other."""
@@ -96,8 +100,8 @@ class NameIndex(Part):
             raise ValueError(f"names whose parts have the shapes {shapes}")
         if n_places & (n_places - 1) or not n_places or self.named.ndim != 1:
             raise ValueError(f"names with a filter of {n_places} places")
-        if self.filter.dtype != np.uint8 or int(self.filter.max()) > 1:
-            raise ValueError("names with a filter of other numbers than 0 and 1")
+        if self.filter.dtype != np.uint8:
+            raise ValueError(f"names with a filter of {self.filter.dtype}")
         if self.hashes.dtype != np.uint64 or self.named.dtype.kind != "i":
             raise ValueError(f"names with hashes of {self.hashes.dtype}")
         steps = self.hashes[1:] - self.hashes[:-1]
@@ -125,20 +129,21 @@ class NameIndex(Part):
         """Return the APIs whose whole name is in the text, however it is spaced, and its weight."""
         tokens = pieces(text)
         whole, encoded = "".join(tokens), [token.encode() for token in tokens]
-        may_be, mask = self._may_be, len(self.filter) - 1
+        longest, mask = self._longest, len(self.filter) - 1
         found: set[str] = set()
         begin = 0
         for start, token in enumerate(tokens):
             # Most phrases begin as no name does.
-            likely = may_be[_beginning(whole[begin : begin + _BEGIN]) & mask]
-            if likely or len(token) < _BEGIN:
+            most = longest[_beginning(whole[begin : begin + _BEGIN]) & mask]
+            if most or len(token) < _BEGIN:
+                latest = begin + max(most, _BEGIN - 1)
                 end, checksum = begin, 0
                 for i in range(start, min(start + MAX_NAME_PIECES, len(tokens))):
                     end += len(tokens[i])
-                    if not likely and end - begin >= _BEGIN:
+                    if end > latest and most != _MOST_LENGTH:
                         break
                     checksum = crc32(encoded[i], checksum)
-                    if may_be[checksum & mask]:
+                    if longest[checksum & mask]:
                         found.add(whole[begin:end])
             begin += len(token)
         asked = np.array([_hash(name) for name in found if len(name) > 1], dtype=np.uint64)
@@ -154,7 +159,7 @@ class NameIndex(Part):
         return {word: i for i, word in enumerate(self.words)}
 
     @cached_property
-    def _may_be(self) -> bytes:
+    def _longest(self) -> bytes:
         return self.filter.tobytes()
 
 
