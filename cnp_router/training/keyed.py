@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["added", "counted", "distinct", "filled", "highest", "places_of", "scattered", "summed"]
+__all__ = ["Filled", "added", "counted", "distinct", "highest", "places_of", "scattered", "summed"]
 
 # With so many cells a key, or fewer, a table of all keys is faster than putting them in order.
 _CELLS_A_KEY = 32
@@ -128,33 +126,37 @@ class _Scratch(threading.local):
 _SCRATCH = _Scratch()
 
 
-@contextmanager
-def filled(
-    keys: NDArray[Any], values: NDArray[Any] | float, size: int
-) -> Iterator[NDArray[np.float32]]:
+class Filled:
     """Lend an array of `size` with the values at their keys, which are below it, and 0 elsewhere.
 
     Making it takes as long as there are keys, however many there could be.
 
     Examples
     --------
-    >>> with filled(np.array([3, 1]), np.array([0.5, 2.0]), 5) as values:
+    >>> with Filled(np.array([3, 1]), np.array([0.5, 2.0]), 5) as values:
     ...     values.tolist()
     [0.0, 2.0, 0.0, 0.5, 0.0]
     """
-    cells = _SCRATCH.zeros(size)[:size]
-    try:
-        cells[keys] = values
-        yield cells
-    finally:
-        cells[keys] = 0
+
+    __slots__ = ("_cells", "_keys", "_values")
+
+    def __init__(self, keys: NDArray[Any], values: NDArray[Any] | float, size: int) -> None:
+        self._keys, self._values = keys, values
+        self._cells = _SCRATCH.zeros(size)[:size]
+
+    def __enter__(self) -> NDArray[np.float32]:
+        self._cells[self._keys] = self._values
+        return self._cells
+
+    def __exit__(self, *_: object) -> None:
+        self._cells[self._keys] = 0
 
 
 def scattered(
     keys: NDArray[Any], values: NDArray[Any] | float, wanted: NDArray[Any], size: int
 ) -> NDArray[Any]:
     """Return the values of the wanted keys, 0 for those that have none; keys are below `size`."""
-    with filled(keys, values, size) as cells:
+    with Filled(keys, values, size) as cells:
         return cells.take(wanted)
 
 

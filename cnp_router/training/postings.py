@@ -15,7 +15,7 @@ from scipy import sparse
 
 from cnp_router.text.entries import entries, places
 from cnp_router.text.kernels import Rows, product, taken, times
-from cnp_router.training.keyed import added, filled
+from cnp_router.training.keyed import Filled, added
 
 __all__ = [
     "EXACT",
@@ -191,7 +191,7 @@ def row_products(
         own = taken(items, of[begin:end])
         for part in range(first[row], first[row + 1]):
             said = slice(*queries.indptr[part : part + 2])
-            with filled(queries.indices[said], queries.data[said], items.shape[1]) as request:
+            with Filled(queries.indices[said], queries.data[said], items.shape[1]) as request:
                 found = times(own, request)
             if part > first[row]:
                 np.maximum(found, products[begin:end], out=found)
