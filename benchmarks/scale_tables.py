@@ -24,6 +24,7 @@ _COSTS = {
     "p95 ms": ("p95", 2),
     "CPU p50 ms": ("cpu_p50", 2),
     "many / one": ("route_many", 1),
+    "by processes": ("route_many_processes", 1),
 }
 _QUALITY = {
     "R@5": ("recall@5", 3),
@@ -54,6 +55,7 @@ _ASKED = (
     ("its peak MB", "1000000x100000", "peak_megabytes", 0, "12000", "8000"),
     ("open s at 100,000", "50000x100000", "load_seconds", 2, "", "0.5"),
     ("route_many / route at 1,345", "4556x1345", "route_many", 1, "5", ""),
+    ("the same by processes, one a core", "4556x1345", "route_many_processes", 1, "5", ""),
 )
 
 

@@ -31,7 +31,7 @@ from cnp_router.routing.unsure import Fallback
 
 __all__ = ["Router"]
 
-AT_ONCE = 64
+AT_ONCE = 256
 """So many requests are scored together: what that takes is bounded, however many there are."""
 
 
