@@ -10,6 +10,7 @@ step, so that nothing is lost where the run is stopped.
 Peers: PECOS XR-Linear (with more than 5,000 used APIs on a tree of them), bm25s, the local index
 of semantic-router, nearest neighbours by scikit-learn. No sentence encoder is at hand: the vectors
 for semantic-router are TF-IDF reduced by its singular vectors, and making them is not counted.
+*vectors* is the index for an encoder that is given, alone: on synthetic vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import scale_rankers, scale_steps
+from benchmarks import scale_rankers, scale_steps, scale_vectors
 from benchmarks.report import environment, heading
 from benchmarks.scale_child import limited
 from benchmarks.scale_tables import (
@@ -31,6 +32,7 @@ from benchmarks.scale_tables import (
     print_growth,
     print_quality,
     print_summary,
+    print_vectors,
 )
 from cnp_router.files import atomic_write
 
@@ -61,13 +63,15 @@ ROWS = {
     "50000x1000000": Row(50_000, 1_000_000),
     "1000000x100000": Row(1_000_000, 100_000),
 }
-NAMES = (*ROWS, "growth", "dask")
+NAMES = (*ROWS, "growth", "dask", "vectors")
 _DASK = "50000x20000"
 _QUICK = Row(120, 60)
-_QUICK_NAMES = ("4556x1345", "growth", "dask")  # tiny, all rows are the same
+_QUICK_NAMES = ("4556x1345", "growth", "dask", "vectors")  # tiny, all rows are the same
 _QUICK_GROWTH = 80
 _QUICK_ASKED = 20
 _WORKERS = (1, 2)
+_VECTORS, _DIMENSIONS = (20_000, 100_000, 1_000_000), 384
+_QUICK_VECTORS, _QUICK_DIMENSIONS = (17_000,), 8
 _MAKING = 1_800.0  # seconds for the data, which are not what is measured
 
 _Save = Callable[[], None]
@@ -112,6 +116,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             results["dask"] = {}
             _dask(options, results["dask"], save)
             print_dask(results["dask"])
+        if "vectors" in chosen:
+            results["vectors"] = {}
+            _vectors(options, asked, results["vectors"], save)
+            print_vectors(results["vectors"])
     finally:
         save()
     print_summary(results)
@@ -189,9 +197,22 @@ def _dask(options: argparse.Namespace, found: dict[str, Any], save: _Save) -> No
             do(f"{workers} workers", options.limit, "dask_fit", folder, workers, options.seed)
 
 
-def _doing(options: argparse.Namespace, found: dict[str, Any], save: _Save) -> Callable[..., None]:
+def _vectors(options: argparse.Namespace, asked: int, found: dict[str, Any], save: _Save) -> None:
+    do = _doing(options, found, save, scale_vectors.__name__)
+    sizes = _QUICK_VECTORS if options.quick else _VECTORS
+    dimensions = _QUICK_DIMENSIONS if options.quick else _DIMENSIONS
+    for n in sizes:
+        do(f"{n} vectors", options.limit, "vectors", n, dimensions, options.seed, asked)
+
+
+def _doing(
+    options: argparse.Namespace,
+    found: dict[str, Any],
+    save: _Save,
+    module: str = scale_steps.__name__,
+) -> Callable[..., None]:
     def do(step: str, seconds: float, function: str, *arguments: Any) -> None:
-        where = f"{scale_steps.__name__}:{function}"
+        where = f"{module}:{function}"
         found[step] = limited(where, *arguments, seconds=seconds, gigabytes=options.memory)
         said = found[step].get("failed", "done")
         print(f"{step}: {said} ({found[step]['step_seconds']:.1f} s)", flush=True)

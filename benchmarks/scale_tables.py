@@ -8,7 +8,14 @@ from typing import Any
 from benchmarks.report import number, table
 from benchmarks.scaling import exponent
 
-__all__ = ["print_costs", "print_dask", "print_growth", "print_quality", "print_summary"]
+__all__ = [
+    "print_costs",
+    "print_dask",
+    "print_growth",
+    "print_quality",
+    "print_summary",
+    "print_vectors",
+]
 
 _Steps = Mapping[str, Mapping[str, Any]]
 
@@ -32,6 +39,12 @@ _QUALITY = {
     "F1": ("f1", 3),
     "recall of recipients": ("recipient_recall", 3),
     "recipients": ("mean_recipients", 1),
+}
+_VECTORS = {
+    "making s": ("making_seconds", 1),
+    "all ms": ("all_ms", 2),
+    "index ms": ("index_ms", 2),
+    "nearest 40 found": ("recall@40", 3),
 }
 _GROWTH = {
     "fit s": ("fit_seconds", 1),
@@ -119,6 +132,15 @@ def print_dask(found: Mapping[str, Any]) -> None:
         if step != "data"
     ]
     table([["dask", "fit s", "failed"], *rows])
+
+
+def print_vectors(found: _Steps) -> None:
+    """Print what the index of vectors takes and finds, beside comparing with all of them."""
+    rows = []
+    for step, each in found.items():
+        cells = (_cell(each, key, digits) for key, digits in _VECTORS.values())
+        rows.append([step, *cells, each.get("failed", "")])
+    table([["index", *_VECTORS, "failed"], *rows])
 
 
 def print_summary(results: Mapping[str, Any]) -> None:

@@ -51,6 +51,8 @@ def test_all_of_it_on_tiny_sizes(tmp_path):
     assert len(results["growth"]) == 4
     assert "growth with text length" in done.stdout
     assert results["dask"]
+    (index,) = results["vectors"].values()
+    assert 0.5 < index["recall@40"] <= 1
 
 
 class TestLimited:
