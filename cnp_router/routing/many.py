@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ParamSpec, TypeVar
 
 from cnp_router.exceptions import InputError
 from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
+from cnp_router.routing.scores import Scores
 
-__all__ = ["Piece", "check_requests", "in_pieces", "in_thread"]
+__all__ = ["Piece", "check_requests", "in_pieces", "in_thread", "scored_elsewhere"]
 
 _LEAST, _MOST = 512, 4_096  # requests that a process is given at once
 
@@ -73,6 +76,25 @@ def in_pieces(
     least = min(2 * n_workers, len(requests) // _LEAST)
     pieces = spans(len(requests), _MOST, least)
     return [(requests[begin:end], dates[begin:end]) for begin, end in pieces]
+
+
+def scored_elsewhere(
+    router: Any, pieces: Sequence[Piece], known: Sequence[int], n_jobs: int
+) -> Iterator[Scores]:
+    """Yield the scores of all requests, of which other processes score each piece."""
+    with TemporaryDirectory(prefix="cnp-router-", ignore_cleanup_errors=True) as folder:
+        there = router._handed_over(Path(folder))
+        packed = LocalPool(n_jobs).each(_packed_piece, pieces, (there, known))
+        for (texts, days), own in zip(pieces, packed, strict=True):
+            for text, day, scores in zip(texts, days, own, strict=True):
+                yield router._unpacked(scores, text, day)
+
+
+def _packed_piece(shared: tuple[Callable[[], Any], Sequence[int]], piece: Piece) -> list[Any]:
+    """Score some requests, as a piece of work."""
+    there, known = shared
+    router = there()
+    return [router._packed(scores) for scores in router._in_batches(known, *piece)]
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:

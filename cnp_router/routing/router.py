@@ -6,14 +6,16 @@ import copy
 import datetime
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from cnp_router import telemetry
 from cnp_router.exceptions import InputError
-from cnp_router.pool import LocalPool, check_jobs
+from cnp_router.pool import check_jobs
 from cnp_router.records import (
     check_date,
     check_instance,
@@ -22,7 +24,7 @@ from cnp_router.records import (
     string_tuple,
 )
 from cnp_router.routing.deciding import Deciding, warn
-from cnp_router.routing.many import Piece, check_requests, in_pieces, in_thread
+from cnp_router.routing.many import check_requests, in_pieces, in_thread, scored_elsewhere
 from cnp_router.routing.restriction import Restriction
 from cnp_router.routing.result import Routing, Scores
 from cnp_router.routing.routing_telemetry import watched_routing
@@ -91,6 +93,10 @@ class Router(Deciding):
         for request, date in zip(requests, dates, strict=True):
             yield self._scores(request, known, date)
 
+    def _handed_over(self, folder: Path) -> Callable[[], Router]:
+        """Return what gives this router in another process: for a large one, where it stands."""
+        return partial(_itself, self)
+
     def _packed(self, scores: Scores) -> Any:
         """Return what goes from one process to another: all of it, unless a router knows better."""
         return scores
@@ -155,8 +161,8 @@ class Router(Deciding):
         dates : iterable of datetime.date or None, optional
             One for each request, as in `score`.
         n_jobs : int, default=1
-            Processes that score, -1 for one a core. Starting them takes a second, and each takes
-            the model into its memory, unless that was loaded: worth it for thousands of requests.
+            Processes that score, -1 for one a core. Worth it for thousands of requests: starting
+            them takes a second, and a learned router is saved for them in a temporary folder.
 
         Returns
         -------
@@ -190,14 +196,10 @@ class Router(Deciding):
     ) -> Iterator[Scores]:
         pieces = in_pieces(requests, dates, n_jobs)
         if len(pieces) == 1:
-            for scores in self._in_batches(places, *pieces[0]):
-                yield _zeroed(scores, places)
-            return
-        now = copy.copy(self)  # others may observe meanwhile
-        packed = LocalPool(n_jobs).each(_packed_piece, pieces, (now, places))
-        for (texts, days), own in zip(pieces, packed, strict=True):
-            for text, day, one in zip(texts, days, own, strict=True):
-                yield _zeroed(now._unpacked(one, text, day), places)
+            found = self._in_batches(places, *pieces[0])
+        else:
+            found = scored_elsewhere(copy.copy(self), pieces, places, n_jobs)
+        yield from (_zeroed(scores, places) for scores in found)
 
     def _in_batches(
         self,
@@ -485,10 +487,8 @@ class Router(Deciding):
         return f"{type(self).__name__}({len(self.apis)} APIs)"
 
 
-def _packed_piece(shared: tuple[Router, Sequence[int]], piece: Piece) -> list[Any]:
-    """Score some requests, as a piece of work."""
-    router, places = shared
-    return [router._packed(scores) for scores in router._in_batches(places, *piece)]
+def _itself(router: Router) -> Router:
+    return router
 
 
 def _zeroed(scores: Scores, known: Sequence[int]) -> Scores:

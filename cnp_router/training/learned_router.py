@@ -22,7 +22,7 @@ from cnp_router.history import History, Mashup
 from cnp_router.records import check_instance
 from cnp_router.routing import Reason, Router, Scores
 from cnp_router.routing.head import is_in
-from cnp_router.storage import save_model
+from cnp_router.storage import load_model, save_model
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
@@ -143,6 +143,12 @@ class LearnedRouter(Router):
         parts = {name: getattr(self, name) for name in (*_LEARNED[:-1], "history", "compound")}
         co_usage = functools.partial(self._co_usage_of, views)
         return Scoring(apis=self.apis, views=views, co_usage=co_usage, **parts)
+
+    def _handed_over(self, folder: Path) -> Callable[[], Router]:
+        self.save(folder / "model")
+        dense = self.encoders.dense
+        encoder = None if dense is None else dense.encoder
+        return functools.partial(_opened_once, folder / "model", encoder, self.compound)
 
     def _packed(self, scores: Scores) -> Any:
         assert isinstance(scores, LearnedScores)
@@ -385,6 +391,15 @@ class LearnedRouter(Router):
         }
 
     @classmethod
+    def from_folder(
+        cls, folder: Path, state: dict[str, Any], summary: dict[str, Any], encoder: Encoder | None
+    ) -> LearnedRouter:
+        """Rebuild a router, as `from_state`; catalog and history are read as they are needed."""
+        catalog = Catalog.open_indexed(folder / CATALOG)
+        history = History.open_indexed(folder / HISTORY)
+        return cls.from_state(catalog, history, state, summary, encoder)
+
+    @classmethod
     def from_state(
         cls,
         catalog: Catalog,
@@ -432,6 +447,20 @@ class LearnedRouter(Router):
             for name, value in self.summary.items()
         )
         return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
+
+
+def _opened_once(path: Path, encoder: Encoder | None, compound: bool | None) -> LearnedRouter:
+    """Return a router that was handed over; a process keeps the last one."""
+    router = _opened.get(path)
+    if router is None:
+        _opened.clear()
+        build = functools.partial(LearnedRouter.from_folder, encoder=encoder)
+        router = _opened[path] = load_model(path, build)
+        router.compound = compound
+    return router
+
+
+_opened: dict[Path, LearnedRouter] = {}
 
 
 def _served(scores: Scores) -> float:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError, ModelCorruptError, UnknownApiError
-from cnp_router.history import History
 from cnp_router.storage import load_model, verify_model
 from cnp_router.training.corpus import check_known
 from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.integrity import check_parts
-from cnp_router.training.learned_router import CATALOG, HISTORY, LearnedRouter
+from cnp_router.training.learned_router import HISTORY, LearnedRouter
 
 __all__ = ["load_router", "verify_router"]
 
@@ -58,9 +56,7 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
     """
 
     def build(folder: Path, state: dict[str, Any], summary: dict[str, Any]) -> LearnedRouter:
-        catalog = Catalog.open_indexed(folder / CATALOG)
-        history = History.open_indexed(folder / HISTORY)
-        router = LearnedRouter.from_state(catalog, history, state, summary, encoder)
+        router = LearnedRouter.from_folder(folder, state, summary, encoder)
         check_parts(router)
         return router
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import copy
 import datetime
 import json
 import random
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -465,6 +467,23 @@ class TestInProcesses:
         there = router.route_many(texts, n_jobs=2, **given)
         assert there == here
         assert [own.recipients for own in there] == [own.recipients for own in here]
+
+    def test_the_folder_of_its_model_may_be_saved_again(self, world, model, tmp_path):
+        folder = shutil.copytree(model, tmp_path / "model")
+        router, other = load_router(folder), load_router(folder)
+        other.observe(Mashup("later", "a map", world.history[0].apis))
+        other.save(folder, overwrite=True)
+        texts = [mashup.description for mashup in world.history][:8]
+        assert router.route_many(texts, n_jobs=2) == router.route_many(texts)
+
+    def test_how_it_reads_requests_is_the_same_there(self, world, router):
+        text = " and ".join(mashup.description for mashup in world.history[:2])
+        other = copy.copy(router)
+        for compound in (True, False):
+            other.compound = compound
+            needs = [scores.n_needs for scores in other.score_many([text] * 8)]
+            assert [s.n_needs for s in other.score_many([text] * 8, n_jobs=2)] == needs
+        assert needs == [1] * 8
 
     def test_they_are_of_the_moment_when_they_were_asked_for(self, world, model):
         router = load_router(model)
