@@ -19,6 +19,8 @@ except ImportError:  # a scipy that has them elsewhere
 
 __all__ = ["Rows", "product", "taken", "times"]
 
+_MOST_32 = np.iinfo(np.int32).max
+
 
 class Rows(NamedTuple):
     """Sparse rows, with the attributes of a csr_array; those of a row may be in any order."""
@@ -94,11 +96,13 @@ def product(rows: sparse.csr_array, matrix: sparse.csr_array) -> Rows:
     array([6.])
     """
     n_rows, n_columns = shape = rows.shape[0], matrix.shape[1]
-    if loops is None:
+    pointers, terms = matrix.indptr, rows.indices
+    # There are no more entries than that, which is known without counting them.
+    most = int((pointers.take(terms + 1) - pointers.take(terms)).sum(dtype=np.int64))
+    most = min(most, n_rows * n_columns)
+    if loops is None or most > _MOST_32:
         found = rows @ matrix
         return Rows(found.data, found.indices, found.indptr, shape)
-    pointers, terms = matrix.indptr, rows.indices
-    most = int((pointers.take(terms + 1) - pointers.take(terms)).sum())  # without counting them
     kind = pointers.dtype
     own = np.empty(n_rows + 1, dtype=kind)
     indices, data = np.empty(most, dtype=kind), np.empty(most, dtype=matrix.data.dtype)

@@ -52,6 +52,12 @@ def test_a_product_is_that_of_the_operator(n_rows, kind):
     assert found.shape == (n_rows, 6)
 
 
+def test_a_product_of_too_many_entries_is_left_to_the_operator(monkeypatch):
+    monkeypatch.setattr(kernels, "_MOST_32", 3)
+    rows, items = matrix(5, 10, 3), matrix(10, 6, 4)
+    np.testing.assert_array_equal(product(rows, items).toarray(), (rows @ items).toarray())
+
+
 def test_what_is_read_only_is_multiplied_too():
     items = matrix(10, 6, 5)
     for each in (items.data, items.indices, items.indptr):
