@@ -70,7 +70,7 @@ def taken(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> Rows:
     return Rows(data, indices, own, shape)
 
 
-def times(rows: Rows, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+def times(rows: Rows, vector: NDArray[Any]) -> NDArray[Any]:
     """Return the product of each row and a vector.
 
     Examples
@@ -81,7 +81,7 @@ def times(rows: Rows, vector: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     if loops is None:
         return np.asarray(rows.matrix() @ vector)
-    products = np.zeros(rows.shape[0], dtype=np.float32)
+    products = np.zeros(rows.shape[0], dtype=np.result_type(rows.data, vector))
     loops.csr_matvec(*rows.shape, rows.indptr, rows.indices, rows.data, vector, products)
     return products
 
@@ -105,7 +105,8 @@ def product(rows: sparse.csr_array, matrix: sparse.csr_array) -> Rows:
         return Rows(found.data, found.indices, found.indptr, shape)
     kind = pointers.dtype
     own = np.empty(n_rows + 1, dtype=kind)
-    indices, data = np.empty(most, dtype=kind), np.empty(most, dtype=matrix.data.dtype)
+    data = np.empty(most, dtype=np.result_type(rows.data, matrix.data))
+    indices = np.empty(most, dtype=kind)
     rows_ = rows.indptr.astype(kind, copy=False), terms.astype(kind, copy=False), rows.data
     into = own, indices, data
     loops.csr_matmat(n_rows, n_columns, *rows_, pointers, matrix.indices, matrix.data, *into)

@@ -58,6 +58,16 @@ def test_a_product_of_too_many_entries_is_left_to_the_operator(monkeypatch):
     np.testing.assert_array_equal(product(rows, items).toarray(), (rows @ items).toarray())
 
 
+def test_numbers_of_two_kinds():
+    rows, items = matrix(5, 10, 3), matrix(10, 6, 4).astype(np.float64)
+    found = product(rows, items)
+    np.testing.assert_array_equal(found.toarray(), (rows @ items).toarray())
+    vector = np.arange(6, dtype=np.float32)
+    products = times(taken(items, np.arange(10)), vector)
+    np.testing.assert_array_equal(products, items @ vector)
+    assert found.data.dtype == products.dtype == np.float64
+
+
 def test_what_is_read_only_is_multiplied_too():
     items = matrix(10, 6, 5)
     for each in (items.data, items.indices, items.indptr):
