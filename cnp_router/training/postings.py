@@ -8,6 +8,7 @@ is found so is then compared exactly, by the rows of the items.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,10 @@ __all__ = [
     "best",
     "best_of_each",
     "champions",
-    "first_of_equal",
     "pooled",
     "postings",
     "ranked",
+    "reduced",
     "row_products",
     "segments",
     "sparse_product",
@@ -79,6 +80,21 @@ def segments(starts: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.arange(len(starts) - 1).repeat(starts[1:] - starts[:-1])
 
 
+def reduced(by: np.ufunc, values: NDArray[Any], starts: NDArray[np.intp]) -> NDArray[Any]:
+    """Return what a function makes of the values of each segment; 0 of an empty one.
+
+    Examples
+    --------
+    >>> reduced(np.add, np.array([1.0, 2.0, 4.0]), np.array([0, 2, 2, 3]))
+    array([3., 0., 4.])
+    """
+    found = np.zeros(len(starts) - 1, dtype=values.dtype)
+    (some,) = (starts[1:] > starts[:-1]).nonzero()
+    if len(some):
+        found[some] = by.reduceat(values, starts[some])
+    return found
+
+
 def ranked(
     values: NDArray[np.float32], starts: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -126,7 +142,7 @@ def best_of_each(
     floor = _floors(values, starts, sizes, most)
     (kept,) = (values >= floor[which]).nonzero()
     if len(kept) > np.minimum(sizes, most).sum():
-        kept = kept[first_of_equal(values[kept], which[kept], floor, most)]
+        kept = kept[_first_of_equal(values[kept], which[kept], floor, most)]
     return np.asarray(kept)
 
 
@@ -148,7 +164,7 @@ def _floors(
     return floor
 
 
-def first_of_equal(
+def _first_of_equal(
     values: NDArray[np.float32], line: NDArray[np.intp], floor: NDArray[np.float32], size: int
 ) -> NDArray[np.bool_]:
     """Return which values to keep, so many a line: of those that equal the floor the first."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.linear import Logistic, sigmoid
+from cnp_router.training.postings import reduced
 from cnp_router.training.views import Candidates
 
 __all__ = ["N_REST_FEATURES", "N_SET_FEATURES", "SHORTLIST", "Shortlists"]
@@ -88,23 +89,12 @@ class Shortlists:
     @cached_property
     def mass(self) -> NDArray[Any]:
         """The sum of these, by request."""
-        return self.reduced(np.add, self.p)
+        return reduced(np.add, self.p, self.starts)
 
     @cached_property
     def best(self) -> NDArray[Any]:
         """The highest of these, by request; 0 where it has no candidates."""
-        return self.reduced(np.maximum, self.p)
-
-    def reduced(self, by: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what a function makes of the candidates' values, by request; 0 of none."""
-        sizes = self.sizes
-        if sizes.all():
-            return np.asarray(by.reduceat(values, self.starts[:-1]) if len(sizes) else values)
-        found = np.zeros(len(sizes))
-        some = np.flatnonzero(sizes)
-        if len(some):
-            found[some] = by.reduceat(values, self.starts[some])
-        return found
+        return reduced(np.maximum, self.p, self.starts)
 
     def features(self, co_usage: CoOccurrence, found: Sequence[Candidates]) -> NDArray[Any]:
         """Return what the second stage sees of those kept: (n_kept, n_features + 6), float32.
@@ -166,7 +156,7 @@ class Shortlists:
         middle = 0.5 * (padded[each, (n_kept - 1) // 2] + padded[each, n_kept // 2])
         behind = np.zeros(len(self.x))
         behind[left] = rest
-        most = self.reduced(np.maximum, behind)
+        most = reduced(np.maximum, behind, self.starts)
         scale = np.where(most > middle, middle / np.maximum(most, 1e-300), 1.0)
         result[left] *= scale[np.searchsorted(self.starts, left, side="right") - 1]
         return result

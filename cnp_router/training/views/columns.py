@@ -17,6 +17,7 @@ from cnp_router.training.postings import (
     best_of_each,
     pooled,
     ranked,
+    reduced,
     segments,
 )
 
@@ -257,11 +258,11 @@ class Sparse(Column):
 
     def highest(self) -> NDArray[np.float32]:
         """Return the best score of each request, at least 0."""
-        return _by_row(np.maximum, self.values, self.starts)
+        return reduced(np.maximum, self.values, self.starts)
 
     def total(self) -> NDArray[np.float32]:
         """Return the sum of the scores of each request."""
-        return _by_row(np.add, self.values, self.starts)
+        return reduced(np.add, self.values, self.starts)
 
 
 def vector_products(
@@ -434,16 +435,3 @@ def _sparse(
             if n_requests > 1:
                 keys = segments(column.starts) * n_apis + keys
             yield column.values, keys, column.starts[1:] - column.starts[:-1]
-
-
-def _by_row(
-    operation: np.ufunc, values: NDArray[np.float32], starts: NDArray[np.intp]
-) -> NDArray[np.float32]:
-    """Return the sum or the maximum of each segment, 0 of an empty one."""
-    if len(starts) == 2:
-        return operation.reduceat(values, starts[:1]) if len(values) else np.zeros(1, np.float32)
-    found = np.zeros(len(starts) - 1, dtype=np.float32)
-    (some,) = (starts[1:] > starts[:-1]).nonzero()
-    if len(some):
-        found[some] = operation.reduceat(values, starts[some])
-    return found
