@@ -108,8 +108,8 @@ class Deciding(ABC):
                 "confidence %.2f is below %.2f: %s fallback to %d APIs",
                 *(confidence, how.threshold, source, len(chosen)),
             )
-        apis, given = self.apis, scores.at(chosen)
-        best = chosen[: n_best(scores, chosen, given)]
+        apis, (given, n) = self.apis, n_best(scores, chosen)
+        best = chosen[:n]
 
         def recipients() -> tuple[Recipient, ...]:
             return recipients_of([apis[i] for i in chosen.tolist()], given.tolist(), reasons)

@@ -63,8 +63,10 @@ class Eligible:
 
     def at(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return those at some ascending places, of which there is one."""
-        ranked = self.head.ranked
-        return ranked[places] if places[-1] < len(ranked) else self.order[places]
+        first = self.head.first(int(places[-1]) + 1)
+        if first is None:
+            return self.order[places]
+        return first if len(first) == len(places) else first[places]
 
     def holds(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which APIs are among them."""
@@ -144,15 +146,17 @@ def none_outside(scores: Scores, chosen: NDArray[np.intp]) -> float:
     return math.exp(scores.head.log_none_without(places))
 
 
-def n_best(scores: Scores, chosen: NDArray[np.intp], given: NDArray[Any]) -> int:
-    """Return how many of the chosen to recommend: the set of the highest expected F1.
+def n_best(scores: Scores, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], int]:
+    """Return the probabilities of the chosen, and how many of them to recommend.
 
-    Their probabilities are `given`.
+    That is the set of the highest expected F1.
     """
-    n = EXACT - len(chosen)
-    places = scores.head.places(chosen)
+    n, head = EXACT - len(chosen), scores.head
+    places = head.places(chosen)
     if places is None:
+        given = scores.at(chosen)
         outside, rest = scores.head_without(chosen).left_without(_NONE, n)
     else:
-        outside, rest = scores.head.left_without(places, n)
-    return expected_f1_size(given, outside, rest)
+        given = head.probabilities[places]
+        outside, rest = head.left_without(places, n)
+    return given, expected_f1_size(given, outside, rest)

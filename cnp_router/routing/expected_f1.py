@@ -16,7 +16,6 @@ EXACT = 30
 _NODES = 64
 _POWER = 3  # nodes crowd at 0, where the integrand has a power that is no whole number
 _SAME = 1 + 1e-11  # differences below are rounding
-_FEW = 6  # sizes that are tried first, and often enough
 
 
 def expected_f1_size(
@@ -48,34 +47,27 @@ def expected_f1_size(
         needs = np.concatenate([head, misses])
         rest += float(outside[len(misses) :].sum())
     # 1 / x is the integral of t ** (x - 1), of which the expectation is a product over the needs:
-    # the sum over both counts becomes one over nodes, and that for all sizes at once.
-    t, weight, powers = _nodes()
-    chances = 1 - needs[:, None] * (1 - t)
+    # the sum over both counts becomes one over nodes.
+    t, weight, missing = _nodes()
+    chances = 1 - needs[:, None] * missing
     weight = weight * chances.prod(axis=0) * t**rest
     best, size, hits = -1.0, 1, np.zeros(len(t))
-    for begin, end in ((0, _FEW), (_FEW, EXACT)):
-        own = slice(begin, min(end, len(head)))
-        if own.start >= own.stop:
+    for k, p in enumerate(head.tolist(), start=1):
+        hits += p / chances[k - 1]
+        weight *= t
+        expected = float((hits * weight).sum())
+        if expected > best * _SAME:
+            best, size = expected, k
+        elif p < best / 4:
+            # What is needed with less than half the best F1 no longer raises it.
             break
-        each = head[own, None] / chances[own]
-        each[0] += hits
-        sums = np.cumsum(each, axis=0)
-        hits = sums[-1]
-        given = np.einsum("kn,kn,n->k", sums, powers[begin : begin + len(sums)], weight)
-        pairs = zip(given.tolist(), head[own].tolist(), strict=True)
-        for k, (expected, p) in enumerate(pairs, start=begin + 1):
-            if expected > best * _SAME:
-                best, size = expected, k
-            elif p < best / 4:
-                # What is needed with less than half the best F1 no longer raises it.
-                return size
     return size
 
 
 @cache
 def _nodes() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return nodes in (0, 1), twice their weights, and their powers from 1 to `EXACT`."""
+    """Return nodes in (0, 1), twice their weights, and how far they are from 1."""
     x, weight = np.polynomial.legendre.leggauss(_NODES)
     t = ((x + 1) / 2) ** _POWER
     weight = weight * _POWER * ((x + 1) / 2) ** (_POWER - 1)
-    return t, weight, t ** np.arange(1, EXACT + 1)[:, None]
+    return t, weight, 1 - t

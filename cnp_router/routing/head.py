@@ -95,6 +95,18 @@ class Head:
             return -1.0
         return float(self.behind.max(initial=-1.0, where=self.sizes > 0))
 
+    def first(self, n: int) -> NDArray[np.intp] | None:
+        """Return the positions of the `n` most probable, in order; None if not all are sure."""
+        if not 0 < n < len(self.positions) or "ranked" in self.__dict__:
+            return self.ranked[:n] if n <= len(self.ranked) else None
+        # Only those are put in order, which are often few.
+        least = np.partition(self.probabilities, -n)[-n]
+        if least <= self.highest_behind:
+            return None
+        (likely,) = (self.probabilities >= least).nonzero()
+        order = np.argsort(-self.probabilities[likely], kind="stable")
+        return self.positions[likely[order[:n]]]
+
     def n_at_least(self, least: float) -> int:
         """Return how many have at least some probability."""
         n = int(np.count_nonzero(self.probabilities >= least))
@@ -147,7 +159,7 @@ class Head:
         mass = float(self.probabilities[left].sum()) + self._behind_mass
         if n <= 0:
             return _NOTHING, mass
-        highest = self.descending[left[self.order]][:n]
+        highest = np.sort(self.probabilities[left])[::-1][:n]
         if len(self.behind) and (len(highest) < n or highest[-1] < self.highest_behind):
             highest = np.sort(np.concatenate([highest, self._highest_behind(n)]))[::-1][:n]
         return highest, mass - float(highest.sum())

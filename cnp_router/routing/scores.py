@@ -65,8 +65,8 @@ class Scores:
 
     def first(self, k: int) -> NDArray[np.intp]:
         """Return the positions of the `k` most probable APIs, or all if there are fewer."""
-        ranked = self.head.ranked
-        return ranked[:k] if min(k, self.n_apis) <= len(ranked) else self.order[:k]
+        first = self.head.first(min(k, self.n_apis))
+        return self.order[:k] if first is None else first
 
     def at(self, positions: NDArray[np.intp]) -> NDArray[Any]:
         """Return the probabilities of the APIs at some positions."""

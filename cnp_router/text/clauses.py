@@ -33,6 +33,7 @@ _ABBREVIATIONS = {"approx", "bzw", "ca", "cf", "dr", "fig", "inc", "incl", "ltd"
 _ABBREVIATIONS |= {"nr", "prof", "sr", "sra", "st", "usw", "vol", "vs"}
 _INITIALS = re.compile(r"[^\W\d](?:\.[^\W\d])*")  # J. K. Rowling, e.g., U.S.
 _LEAST_WORDS = 2
+_FOUR_PIECES = re.compile(r"[\W_]*+(?:[^\W_]++[\W_]++){3}[^\W_]", re.ASCII)  # two words at least
 _MOST_CUTS = 6
 _SENTENCE, _CONJUNCTION, _COMMA = range(3)  # the strongest first
 
@@ -125,9 +126,10 @@ def cuts(text: str) -> tuple[tuple[str, str], ...]:
     ()
     """
     parts = _parts(text)
-    total, before, places = sum(part.words for part in parts), 0.0, []
+    words = [_words(text[part.start : part.end]) for part in parts]
+    total, before, places = sum(words), 0.0, []
     for i in range(1, len(parts)):
-        before += parts[i - 1].words
+        before += words[i - 1]
         if before >= _LEAST_WORDS <= total - before:
             places.append((parts[i].kind, abs(2 * before - total), i))
     return tuple(
@@ -168,7 +170,7 @@ class _Part(NamedTuple):
     start: int
     end: int
     kind: int
-    words: float
+    words: float  # as many, or `_LEAST_WORDS`
 
 
 @lru_cache(maxsize=64)
@@ -180,7 +182,7 @@ def _parts(text: str) -> tuple[_Part, ...]:
         inside = text[start:at]
         if stripped := inside.strip():
             first = start + len(inside) - len(inside.lstrip())
-            found.append(_Part(first, first + len(stripped), kind, _words(stripped)))
+            found.append(_Part(first, first + len(stripped), kind, _few_words(stripped)))
             kind = own
         else:
             kind = min(kind, own)
@@ -217,6 +219,13 @@ def _abbreviates(before: str) -> bool:
         word in _ABBREVIATIONS or (_INITIALS.fullmatch(word) and word not in STOP_WORDS)
         for word in last
     )
+
+
+def _few_words(text: str) -> float:
+    """Return how many words it has, or `_LEAST_WORDS` if there are more."""
+    if text.isascii() and _FOUR_PIECES.match(text):
+        return _LEAST_WORDS
+    return min(_words(text), _LEAST_WORDS)
 
 
 def _words(text: str) -> float:

@@ -27,6 +27,7 @@ __all__ = [
 
 # A longer text says nothing new about what it is for, and would cost memory and time.
 MAX_CHARACTERS = 2_000
+_REMEMBERED = 2_048  # texts: those that are looked at together, and their clauses
 
 # Thai, Lao, Myanmar, Khmer, and the characters and syllables of Chinese and Japanese.
 _UNSPACED = (
@@ -74,7 +75,7 @@ def split_identifier(text: str) -> str:
     return _BOUNDARY.sub(" ", text)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_REMEMBERED)
 def words(text: str) -> tuple[str, ...]:
     """Return the lower-case words of a text, of any script.
 
@@ -103,7 +104,7 @@ def standing_words(text: str) -> tuple[str, ...]:
     return tuple(token.word for token in _tokens(text) if token.single)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_REMEMBERED)
 def pieces(text: str) -> tuple[str, ...]:
     """Return what stands in a text, nothing twice: joined, the pieces of a name are the name."""
     text = _plain(text).lower()
@@ -130,7 +131,7 @@ def content_words(text: str) -> Iterator[str]:
     return iter(_content_words(text))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_REMEMBERED)
 def _content_words(text: str) -> tuple[str, ...]:
     found: list[str] = []
     for token in _tokens(text):
@@ -243,7 +244,7 @@ class _Token(NamedTuple):
     is_brand: bool = False
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_REMEMBERED)
 def _tokens(text: str) -> tuple[_Token, ...]:
     text = _plain(text)
     found = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)

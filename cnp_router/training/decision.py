@@ -262,15 +262,15 @@ def confidence_rows(answer: Answer) -> Iterator[tuple[NDArray[Any], bool]]:
     yield from zip(rows, covered.tolist(), strict=True)
 
 
-def confidence_features(probabilities: NDArray[Any], outside: float) -> NDArray[Any]:
-    """Return what the confidence is judged by, of shape (2,).
+def confidence_features(probabilities: NDArray[Any], outside: float) -> tuple[float, float]:
+    """Return what the confidence is judged by.
 
     The share of the probability mass that is `outside` of the selection, and the highest
     probability. Not the mass itself: where little fits it is low, which
     is no sign of being covered.
     """
     total, best = float(probabilities.sum()), float(probabilities.max(initial=0.0))
-    return np.array([outside / max(total, 1e-9), best])
+    return outside / max(total, 1e-9), best
 
 
 def judged(

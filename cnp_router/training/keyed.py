@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Filled", "added", "counted", "distinct", "highest", "places_of", "scattered", "summed"]
+__all__ = ["Filled", "added", "counted", "distinct", "highest", "scattered", "summed", "valued"]
 
 # With so many cells a key, or fewer, a table of all keys is faster than putting them in order.
 _CELLS_A_KEY = 32
@@ -93,23 +93,6 @@ def highest(
     return keys[firsts], np.maximum.reduceat(values, firsts)
 
 
-def places_of(
-    wanted: NDArray[np.intp], keys: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return where some wanted keys are among others, which ascend, and which of them are there.
-
-    Examples
-    --------
-    >>> places_of(np.array([3, 4]), np.array([1, 3]))[1]
-    array([ True, False])
-    """
-    if not len(keys):
-        return np.zeros(len(wanted), dtype=np.intp), np.zeros(len(wanted), dtype=bool)
-    place = keys.searchsorted(wanted)
-    np.minimum(place, len(keys) - 1, out=place)
-    return place, keys[place] == wanted
-
-
 class _Scratch(threading.local):
     """An array of zeros for each thread, so that none is made for each request."""
 
@@ -158,6 +141,27 @@ def scattered(
     """Return the values of the wanted keys, 0 for those that have none; keys are below `size`."""
     with Filled(keys, values, size) as cells:
         return cells.take(wanted)
+
+
+def valued(
+    keys: NDArray[np.intp], values: NDArray[np.float32], wanted: NDArray[np.intp], size: int
+) -> NDArray[np.float32]:
+    """Return the values of the wanted keys, 0 for those that have none; the keys ascend.
+
+    Examples
+    --------
+    >>> valued(np.array([1, 3]), np.array([0.5, 2.0], dtype=np.float32), np.array([3, 4]), 5)
+    array([2., 0.], dtype=float32)
+    """
+    if size <= _CELLS_A_KEY * (len(keys) + len(wanted)):
+        return scattered(keys, values, wanted, size)
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=np.float32)
+    place = keys.searchsorted(wanted)
+    np.minimum(place, len(keys) - 1, out=place)
+    found = values[place]
+    found[keys[place] != wanted] = 0
+    return found
 
 
 def added(

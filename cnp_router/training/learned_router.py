@@ -174,7 +174,7 @@ class LearnedRouter(Router):
             p = scores.probabilities
             outside = np.delete(p, chosen)
         features = confidence_features(p, float(outside.sum()))
-        covered = float(self.decision.confidence.probability(features))
+        covered = self.decision.confidence.probability_of(features)
         return min(covered * _served(scores), self._answerable(scores, allowed))
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -268,6 +270,11 @@ class Logistic(Part):
     def probability(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of each row."""
         return sigmoid(self.log_odds(X))
+
+    def probability_of(self, row: Sequence[float]) -> float:
+        """Return the probability of one row: faster, up to rounding."""
+        x = sum(map(operator.mul, self.coefficients.tolist(), row), self.intercept)
+        return 0.5 * (1 + math.tanh(0.5 * x))
 
 
 def sampled_negatives(y: NDArray[Any], random_state: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -30,12 +30,14 @@ __all__ = [
     "reduced",
     "row_products",
     "segments",
+    "sort_each",
     "sparse_product",
 ]
 
 # With at most so many items all of them are looked at, with all that they say.
 EXACT = 4_096
 MOST = 512  # items a term
+_BESIDE, _LAST = 1 << 14, np.iinfo(np.int64).max  # keys that are sorted at once
 _BITS, _HIGHEST = 31, np.int32(0x7FFFFFFF)  # of a positive number
 _FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
 # The floors of segments that are no longer than this are looked for together, of so many at once.
@@ -95,6 +97,35 @@ def reduced(by: np.ufunc, values: NDArray[Any], starts: NDArray[np.intp]) -> NDA
     return found
 
 
+def sort_each(keys: NDArray[np.int64], starts: NDArray[np.intp]) -> None:
+    """Sort each segment of some keys, in place.
+
+    Some short ones are sorted beside each other, which is many times faster than all of them as
+    one: what fits into a few registers needs no pivots.
+
+    Examples
+    --------
+    >>> keys = np.array([3, 1, 2, 9, 7])
+    >>> sort_each(keys, np.array([0, 3, 5]))
+    >>> keys
+    array([1, 2, 3, 7, 9])
+    """
+    sizes = starts[1:] - starts[:-1]
+    width = int(sizes.max(initial=0))
+    if len(sizes) * width == len(keys):
+        keys.reshape(-1, max(width, 1)).sort(axis=1)
+        return
+    lines = max(_BESIDE // width, 1)
+    for begin in range(0, len(sizes), lines):
+        own = sizes[begin : begin + lines]
+        beside = keys[starts[begin] : starts[begin + len(own)]]
+        there = np.arange(own.max()) < own[:, None]
+        padded = np.full(there.shape, _LAST)
+        padded[there] = beside
+        padded.sort(axis=1)
+        beside[:] = padded[there]
+
+
 def ranked(
     values: NDArray[np.float32], starts: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -117,7 +148,7 @@ def ranked(
     keys += _HIGHEST - values.view(np.int32)
     keys <<= digits
     keys += rank
-    keys.sort()
+    sort_each(keys, starts)
     keys &= (1 << digits) - 1
     keys += first
     return keys, rank

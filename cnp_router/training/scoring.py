@@ -91,6 +91,8 @@ class Scoring:
         ranked = self.ranker.each(views[CoUsageView].pairs, found)
         near = views[HistoryView].neighbours(batch)
         served = self._served(requests, found, ranked, near)
+        months = np.array([views.corpus.months_after(day) for day in days.tolist()], dtype=float)
+        behind = self._behind(found, months)
         alone = len(requests) == 1
         for row, request in enumerate(requests):
             own = partial(_same, batch) if alone else partial(_looked_at, views, asked, row)
@@ -104,12 +106,11 @@ class Scoring:
                     positions, p, self.co_usage(), near[row], known
                 )
                 positions, p = completed.positions, completed.probabilities
-            months = views.corpus.months_after(float(days[row]))
             yield self._with(
                 own,
-                **self._head(found[row], positions, p, months),
+                **self._head(found[row], positions, p, *behind[row]),
                 n_needs=1 if compound is None else compound.n_needs(known),
-                months=months,
+                months=float(months[row]),
                 has_known_words=self.encoders.know(request),
                 candidates=positions,
                 known=tuple(known),
@@ -133,13 +134,30 @@ class Scoring:
     def _asked(self, request: str, date: datetime.date | None) -> Batch:
         return self.views.batch(self.encoders.encode([request], _days([date])))
 
+    def _behind(
+        self, found: Sequence[Candidates], months: NDArray[Any]
+    ) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Return the probabilities of the next best of each request, and of all groups behind."""
+        corpus = self.views.corpus
+        sizes = [len(own.next_best) for own in found]
+        n_naming = np.concatenate([own.n_naming for own in found])
+        counts = corpus.counts[np.concatenate([own.next_best for own in found])]
+        named = self.tail.groups(n_naming, counts, months.repeat(sizes))
+        values, _ = corpus.count_groups
+        groups = self.tail.groups(np.float64(0), values, months[:, None])
+        return list(zip(np.split(named, np.cumsum(sizes)[:-1]), groups, strict=True))
+
     def _head(
-        self, found: Candidates, positions: NDArray[Any], p: NDArray[Any], months: float
+        self,
+        found: Candidates,
+        positions: NDArray[Any],
+        p: NDArray[Any],
+        given: NDArray[Any],
+        groups: NDArray[Any],
     ) -> dict[str, Any]:
         """Return the named and the groups behind them, as `HeadScores` takes them."""
         corpus = self.views.corpus
         behind = found.next_best
-        given = self.tail.groups(found.n_naming, corpus.counts[behind], months)
         if positions is not found.positions:
             # As parts of something compound, or beside what is known, others are probable.
             behind = np.union1d(behind, found.positions)
@@ -150,14 +168,13 @@ class Scoring:
         named = np.concatenate([positions, behind])
         order = named.argsort()
         named, given = named[order], np.concatenate([p, given])[order]
-        values, sizes = corpus.count_groups
         if self.tail.model is None:  # all are alike
-            behind = np.zeros(1)
+            groups = np.zeros(1)
             sizes = np.array([corpus.n_apis - len(named)])
         else:
-            behind = self.tail.groups(np.zeros(len(values)), values, months)
+            _, sizes = corpus.count_groups
             sizes = sizes - np.bincount(_group_of(corpus, named), minlength=len(sizes))
-        return {"positions": named, "named": given, "behind": behind, "sizes": sizes}
+        return {"positions": named, "named": given, "behind": groups, "sizes": sizes}
 
     def _served(
         self,

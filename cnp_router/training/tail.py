@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,14 +69,19 @@ class Tail(Part):
             return np.zeros(len(counts))
         return self.model.probability(_features(n_naming, counts, months))
 
-    def groups(self, n_naming: NDArray[Any], counts: NDArray[Any], months: float) -> NDArray[Any]:
-        """Return the same of some groups, of which there are few: faster, up to rounding."""
+    def groups(
+        self, n_naming: NDArray[Any], counts: NDArray[Any], months: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Return the same of some groups, of which there are few: faster, up to rounding.
+
+        The three need not be of the same shape, if numpy can make them so.
+        """
         if self.model is None:
-            return np.zeros(len(counts))
+            return np.zeros(np.broadcast(n_naming, counts, months).shape)
         named, used, cold, late, cold_late = self.model.coefficients.tolist()
-        after = math.log1p(max(months, 0.0))
+        after = np.log1p(np.maximum(months, 0.0))
         x = named * np.log1p(n_naming) + used * np.log1p(counts)
-        x += self.model.intercept + late * after
+        x = x + (self.model.intercept + late * after)
         x += (cold + cold_late * after) * (counts == 0)
         return sigmoid(x)
 

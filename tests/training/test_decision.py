@@ -73,7 +73,7 @@ def test_the_confidence_is_calibrated():
         order = np.argsort(-p)
         for size in (1, 4, 8, 12):
             outside = float(p[order[size:]].sum())
-            confidence.append(float(model.probability(confidence_features(p, outside))))
+            confidence.append(model.probability_of(confidence_features(p, outside)))
             covered.append(labels[order[:size]].sum() == answer.n_used)
         ids = [str(i) for i in range(len(p))]
         chosen = TargetRecall().places(
@@ -82,7 +82,7 @@ def test_the_confidence_is_calibrated():
         outside = float(np.delete(p[order], chosen).sum())
         by_rule.append(
             (
-                float(model.probability(confidence_features(p, outside))),
+                model.probability_of(confidence_features(p, outside)),
                 labels[order[chosen]].sum() == answer.n_used,
             )
         )
@@ -101,7 +101,7 @@ def test_asking_more_gives_more_confidence():
     model = Decision.fit(generated(400, seed=3)).confidence
     p = np.sort(generated(1, seed=4)[0].probabilities)[::-1]
     confidence = [
-        float(model.probability(confidence_features(p, float(p[size:].sum()))))
+        model.probability_of(confidence_features(p, float(p[size:].sum())))
         for size in range(1, len(p) + 1)
     ]
     assert confidence == sorted(confidence)
@@ -110,7 +110,7 @@ def test_asking_more_gives_more_confidence():
 def test_always_covered_is_not_yet_certain():
     answer = Answer(np.array([0.9, 0.1]), np.array([True, False]), NONE)
     model = Decision.fit([answer] * 5).confidence
-    p = float(model.probability(confidence_features(np.array([0.9, 0.1]), 0.1)))
+    p = model.probability_of(confidence_features(np.array([0.9, 0.1]), 0.1))
     assert 0.5 < p < 1
 
 

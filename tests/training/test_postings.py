@@ -124,6 +124,8 @@ class TestKeyed:
         assert [own.tolist() for own in keyed.added(keys, values, 7)] == [[0, 1, 5], [3, 2, 1.5]]
         wanted = np.array([1, 2, 5])  # and what was used is left clean
         assert keyed.scattered(keys[1:2], values[1:2], wanted, 7).tolist() == [2, 0, 0]
+        some = keys[1:3], values[1:3]
+        assert keyed.valued(*some, wanted[::-1], 7).tolist() == [1, 0, 2]
 
     @pytest.mark.parametrize("size", [0, 7])
     def test_no_keys(self, size):
@@ -133,4 +135,4 @@ class TestKeyed:
         sums = keyed.summed(keys, values, size)[1]
         assert sums.dtype == np.float64
         assert keyed.highest(keys, values, size)[1].dtype == np.float32
-        assert keyed.places_of(np.array([3]), keys)[1].tolist() == [False]
+        assert keyed.valued(keys, values, np.array([3]), 7).tolist() == [0]

@@ -26,7 +26,7 @@ from cnp_router.training.views.base import View
 from cnp_router.training.views.columns import Dense, Pairs, Shared, Sparse, Table, named
 from cnp_router.training.views.name_index import NameIndex
 from cnp_router.training.views.names import NamesView
-from cnp_router.training.views.together import _ranks
+from cnp_router.training.views.together import _features
 
 
 @pytest.fixture(scope="module")
@@ -179,20 +179,25 @@ def test_who_is_named_by_several_columns_is_counted():
 
 
 @pytest.mark.parametrize("n_requests", [1, 4])
-def test_ranks_are_shared_by_equal_scores(n_requests):
+@pytest.mark.parametrize("together", [1, 1_000])
+def test_ranks_are_shared_by_equal_scores(n_requests, together, monkeypatch):
+    monkeypatch.setattr("cnp_router.training.views.together._TOGETHER", together)
     rng = np.random.default_rng(n_requests)
-    positions = [np.arange(n) for n in (6, 0, 3, 1)[:n_requests]]
-    pairs = Pairs.across(positions)
+    pairs = Pairs.across([np.arange(n) for n in (6, 0, 3, 1)[:n_requests]])
     scores = rng.integers(-2, 3, size=(3, len(pairs))).astype(np.float32)
     scores[scores == 0] *= -1  # minus zero is zero
-    rank, top = _ranks(scores, pairs)
-    for row, own in enumerate(positions):
-        of = slice(*pairs.starts[row : row + 2])
-        for line, given, best_score in zip(scores[:, of], rank[:, of], top[:, of], strict=True):
+    extra, context = [scores[:1] + 7], np.arange(n_requests, dtype=np.float32)[:, None]
+    features = _features(scores, extra, context, pairs).T
+    assert np.array_equal(features[:3], scores)
+    assert np.array_equal(features[9:], [scores[0] + 7, pairs.rows])
+    for row in range(n_requests):
+        own = slice(*pairs.starts[row : row + 2])
+        lines = zip(scores[:, own], features[3:6, own], features[6:9, own], strict=True)
+        for line, rank, share in lines:
             expected = [np.log1p((line > score).sum()) for score in line]
-            np.testing.assert_allclose(given, expected, rtol=1e-6)
-            assert (best_score == max(line.max(initial=0), 0)).all()
-            assert len(own) == len(given)
+            np.testing.assert_allclose(rank, expected, rtol=1e-6)
+            best = max(line.max(initial=0), 1e-6)
+            np.testing.assert_allclose(share, np.clip(line / best, -1, 1), rtol=1e-6)
 
 
 def test_a_view_can_be_added_with_a_file_and_a_line(world, monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.text.kernels import Rows
-from cnp_router.training.keyed import counted, places_of, scattered
+from cnp_router.training.keyed import counted, scattered, valued
 from cnp_router.training.postings import (
     best,
     best_of_each,
@@ -35,7 +35,8 @@ __all__ = [
     "vector_products",
 ]
 
-_TINY = float(np.finfo(np.float32).tiny)
+_TINY = np.finfo(np.float32).tiny
+_FEWER = 4  # times as many as are wanted
 
 
 @dataclass(frozen=True)
@@ -236,13 +237,10 @@ class Sparse(Column):
         if not len(self.positions):
             return np.zeros(len(pairs), dtype=np.float32)
         own, wanted = self.positions, pairs.positions
-        if len(self.starts) > 2:
-            width = 1 + max(int(own.max()), int(wanted.max(initial=0)))
+        width = 1 + max(int(own.max()), int(wanted.max(initial=0)))
+        if (n_requests := len(self.starts) - 1) > 1:
             own, wanted = segments(self.starts) * width + own, pairs.rows * width + wanted
-        place, is_there = places_of(wanted, own)
-        scores = self.values[place]
-        scores[~is_there] = 0
-        return scores
+        return valued(own, self.values, wanted, n_requests * width)
 
     def without(self, absent: Sequence[NDArray[np.intp]]) -> Sparse:
         """Return the column without some APIs of each request."""
@@ -415,14 +413,25 @@ def _dense(
         apis, n_requests = group[0].apis, len(group[0].values)
         values = np.concatenate([column.values for column in group])
         n_lines, width = values.shape
-        floor = np.full((n_lines, 1), _TINY, dtype=np.float32)
-        if n_next < width:
-            cut = width - n_next
-            np.maximum(np.partition(values, cut, axis=1)[:, [cut]], _TINY, out=floor)
-        (flat,) = (values >= floor).ravel().nonzero()
+        floor = np.maximum(_reached(values, n_next), _TINY)
+        (flat,) = (values >= floor[:, None]).ravel().nonzero()
         line, at = np.divmod(flat, width)
         keys = line % n_requests * n_apis + (at if apis is None else apis[at])
         yield values.ravel()[flat], keys, np.bincount(line, minlength=n_lines)
+
+
+def _reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
+    """Return what at least so many values of each line reach, and hardly more.
+
+    So many of the largest of every few: they are there at once, and there are fewer to order.
+    """
+    n_lines, width = values.shape
+    if width <= most:
+        return np.full(n_lines, -np.inf, dtype=np.float32)
+    few = max(width // (_FEWER * most), 1)
+    of = width // few
+    largest = values[:, : few * of].reshape(n_lines, few, of).max(axis=1)
+    return np.asarray(np.partition(largest, of - most, axis=1)[:, of - most])
 
 
 def _sparse(

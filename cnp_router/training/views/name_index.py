@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -16,16 +16,19 @@ from scipy import sparse
 
 from cnp_router.text import STOP_WORDS, pieces, singular, split_identifier, words
 from cnp_router.text.entries import entries
+from cnp_router.text.remembered import Remembered
 from cnp_router.training.corpus import Specifications, matrix_of_ones
-from cnp_router.training.keyed import distinct
+from cnp_router.training.keyed import distinct, summed
 from cnp_router.training.parts import Part
 from cnp_router.training.postings import EXACT, MOST, champions
+from cnp_router.training.views.columns import Pairs, Sparse
 
 __all__ = ["NameIndex"]
 
 # The longest phrase of a request, in pieces, that is compared with whole names.
 MAX_NAME_PIECES = 12
 _BEGIN = 4  # characters by which it is given up where no name begins so
+_NOTHING = frozenset({-1})
 _CARET = crc32(b"^")  # in no name
 _MOST_LENGTH = 255  # characters of a name: as many, or more
 _PLACES = 16  # in the filter, for each name: so many phrases of a text need no hash
@@ -113,50 +116,71 @@ class NameIndex(Part):
         if n_named and not 0 <= int(self.named.min()) <= int(self.named.max()) < sizes["apis"]:
             raise ValueError("names of APIs that are not in the catalog")
 
-    def partly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the APIs with a word of their name in the text, and the weight of these words."""
-        column = self._column
-        said = map(singular, words(text))
-        found = {column[word] for word in said if word in column}
-        columns = np.array(sorted(found), dtype=np.intp)
+    def partly(self, texts: Sequence[str]) -> Sparse:
+        """Return the APIs with a word of their name in each text, and the weight of these words."""
+        asked = [set(map(self._column_said.__getitem__, words(text))) - _NOTHING for text in texts]
+        columns = np.array([each for own in asked for each in sorted(own)], dtype=np.intp)
         own = entries(self.by_word, columns)
-        apis = distinct(own.index)
-        place = apis.searchsorted(own.index)
-        weight = np.bincount(place, np.repeat(self.telling[columns], own.sizes), len(apis))
-        return apis.astype(np.intp), weight.astype(np.float32)
+        rows = np.arange(len(texts)).repeat([len(own) for own in asked])
+        keys = (rows * len(self.weight)).repeat(own.sizes) + own.index
+        weights = self.telling[columns].repeat(own.sizes)
+        keys, weight = summed(keys, weights, len(texts) * len(self.weight))
+        pairs = Pairs.of(keys, len(self.weight), len(texts))
+        return Sparse(pairs.starts, pairs.positions, weight.astype(np.float32))
 
-    def wholly(self, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the APIs whose whole name is in the text, however it is spaced, and its weight."""
-        tokens = pieces(text)
-        whole, encoded = "".join(tokens), [token.encode() for token in tokens]
-        longest, mask = self._longest, len(self.filter) - 1
+    def wholly(self, texts: Sequence[str]) -> Sparse:
+        """Return the APIs whose whole name is in each text, however spaced, and its weight."""
+        found = [self._named_in(pieces(text)) for text in texts]
+        return Sparse.across([(apis, self.weight[apis]) for apis in found])
+
+    def _named_in(self, tokens: Sequence[str]) -> NDArray[np.intp]:
+        """Return the APIs of which the pieces of a text are the whole name, some after another."""
+        whole = "".join(tokens)
+        longest, longest_from, mask = self._longest, self._longest_from, len(self.filter) - 1
         found: set[str] = set()
         begin = 0
         for start, token in enumerate(tokens):
-            # Most phrases begin as no name does.
-            most = longest[_beginning(whole[begin : begin + _BEGIN]) & mask]
-            if most or len(token) < _BEGIN:
-                latest = begin + max(most, _BEGIN - 1)
+            most = longest_from[whole[begin : begin + _BEGIN]]
+            if most:  # else it begins as no name does, like most
+                latest = begin + most
                 end, checksum = begin, 0
                 for i in range(start, min(start + MAX_NAME_PIECES, len(tokens))):
                     end += len(tokens[i])
                     if end > latest and most != _MOST_LENGTH:
                         break
-                    checksum = crc32(encoded[i], checksum)
+                    checksum = crc32(tokens[i].encode(), checksum)
                     if longest[checksum & mask]:
                         found.add(whole[begin:end])
             begin += len(token)
+        if not found:
+            return np.zeros(0, dtype=np.intp)
         asked = np.array([_hash(name) for name in found if len(name) > 1], dtype=np.uint64)
         first = np.searchsorted(self.hashes, asked)
         last = np.searchsorted(self.hashes, asked, side="right")
         own = [self.named[i:j] for i, j in zip(first.tolist(), last.tolist(), strict=True)]
-        none = np.zeros(0, dtype=np.intp)
-        apis = distinct(np.concatenate([none, *own]))
-        return apis, self.weight[apis]
+        return distinct(np.concatenate([np.zeros(0, dtype=np.intp), *own]))
 
     @cached_property
     def _column(self) -> dict[str, int]:
         return {word: i for i, word in enumerate(self.words)}
+
+    @cached_property
+    def _column_said(self) -> Mapping[str, int]:
+        return Remembered(self._column_of)
+
+    def _column_of(self, said: str) -> int:
+        """Return the column of a word as texts say it, -1 where no name has it."""
+        return self._column.get(singular(said), -1)
+
+    @cached_property
+    def _longest_from(self) -> Mapping[str, int]:
+        return Remembered(self._longest_of)
+
+    def _longest_of(self, beginning: str) -> int:
+        """Return how many characters the longest name has that begins so, or is that short."""
+        longest, mask = self._longest, len(self.filter) - 1
+        short = (crc32(beginning[:n].encode()) for n in range(2, len(beginning) + 1))
+        return max(longest[own & mask] for own in (_beginning(beginning), *short))
 
     @cached_property
     def _longest(self) -> bytes:

@@ -55,12 +55,9 @@ class NamesView(View):
     def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return the weight of whole names, and share and weight of parts of names."""
         index, texts = self.index, batch.requests.texts
-        weighed = [index.partly(text) for text in texts]
-        return (
-            Sparse.across([index.wholly(text) for text in texts]),
-            Sparse.across([(apis, weight / index.weight[apis]) for apis, weight in weighed]),
-            Sparse.across(weighed),
-        )
+        said = index.partly(texts)
+        share = said.values / index.weight[said.positions]
+        return index.wholly(texts), Sparse(said.starts, said.positions, share), said
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return whether any API is named."""

@@ -17,6 +17,7 @@ from cnp_router.routing import Reason
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.postings import sort_each
 from cnp_router.training.prior import Belief
 from cnp_router.training.views.base import (
     Batch,
@@ -56,7 +57,7 @@ PER_SCORE = 25  # candidates
 NEXT_BEST = 75
 MOST_REASONS = 3
 
-_RANKED = 1 << 15  # scores that are ranked at once: about what a cache holds
+_TOGETHER = 1 << 16  # features that are made at once: about what a cache holds
 _POSITIVE = np.int32(0x7FFFFFFF)
 
 V = TypeVar("V", bound=View)
@@ -257,69 +258,78 @@ def _features(
     context: NDArray[np.float32],
     pairs: Pairs,
 ) -> NDArray[np.float32]:
-    """Return the features of all candidates, named by `Views.feature_names`.
+    """Return the features of all candidates, named by `Views.feature_names`: a row each.
 
     `scores` are of shape (n_scores, n_pairs), `context` (n_requests, n_context).
     """
+    n_pairs, n_requests = len(pairs), len(context)
+    n_features = 3 * len(scores) + sum(map(len, extras)) + context.shape[1]
+    features = np.empty((n_pairs, n_features), dtype=np.float32)
+    together = max(_TOGETHER * n_requests // max(n_features * n_pairs, 1), 1)
+    for begin in range(0, n_requests, together):
+        starts = pairs.starts[begin : begin + together + 1]
+        own = slice(starts[0], starts[-1])
+        parts = scores[:, own], [extra[:, own] for extra in extras], context[pairs.rows[own]]
+        features[own] = _lines(*parts, starts - starts[0]).T
+    return features
+
+
+def _lines(
+    scores: NDArray[np.float32],
+    extras: list[NDArray[np.float32]],
+    context: NDArray[np.float32],
+    starts: NDArray[np.intp],
+) -> NDArray[np.float32]:
+    """Return the features of some candidates: a line for each feature.
+
+    Those of request `i` are at ``starts[i]:starts[i + 1]``; `context` has a row for each.
+    """
     n, n_pairs = scores.shape
-    rank, top = _ranks(scores, pairs)
     n_extras = sum(map(len, extras))
-    features = np.empty((3 * n + n_extras + context.shape[1], n_pairs), dtype=np.float32)
-    features[:n] = scores
-    features[n : 2 * n] = rank
+    lines = np.empty((3 * n + n_extras + context.shape[1], n_pairs), dtype=np.float32)
+    lines[:n] = scores
+    lines[n : 2 * n] = _ranks(scores, starts)
     # Where even the best is next to nothing, or below, the ratio could be anything.
-    share = features[2 * n : 3 * n]
-    np.divide(scores, np.maximum(top, np.float32(1e-6)), out=share)
+    sizes = starts[1:] - starts[:-1]
+    some = sizes > 0
+    top = np.maximum.reduceat(scores, starts[:-1][some], axis=1) if n_pairs else scores
+    top = np.maximum(top, np.float32(1e-6)).repeat(sizes[some], axis=1)
+    share = lines[2 * n : 3 * n]
+    np.divide(scores, top, out=share)
     np.clip(share, -1, 1, out=share)
-    np.concatenate(extras, out=features[3 * n : 3 * n + n_extras])
-    features[3 * n + n_extras :] = context[pairs.rows].T
-    return np.ascontiguousarray(features.T)
+    np.concatenate(extras, out=lines[3 * n : 3 * n + n_extras])
+    lines[3 * n + n_extras :] = context.T
+    return lines
 
 
-def _ranks(
-    scores: NDArray[np.float32], pairs: Pairs
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the logarithm of one plus the rank of each pair by each score, and the best score.
+def _ranks(scores: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Return the logarithm of one plus the rank of each candidate of a request, by each score.
 
     Equal scores share the best rank of theirs: their order in the catalog says nothing.
     """
     n, n_pairs = scores.shape
-    rank, top = np.empty_like(scores), np.zeros_like(scores)
-    if not n_pairs:
-        return rank, top
-    block = max(1, _RANKED // n_pairs)
-    for begin in range(0, n, block):
-        own = slice(begin, begin + block)
-        rank[own], top[own] = _ranked(scores[own], pairs)
-    return rank, top
-
-
-def _ranked(
-    scores: NDArray[np.float32], pairs: Pairs
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    n, n_pairs = scores.shape
-    starts, sizes = pairs.starts[:-1], pairs.starts[1:] - pairs.starts[:-1]
-    first = starts[pairs.rows]
+    sizes = starts[1:] - starts[:-1]
+    first = starts[:-1].repeat(sizes)
     place = np.arange(n_pairs) - first
-    # As whole numbers, which are sorted fast: the request, how low the score is, and in the last
-    # digits the place in the request, which says where each has gone.
+    # As whole numbers, which are sorted fast: how low the score is, and in the last digits the
+    # place in the request, which says where each has gone.
     level = (scores + np.float32(0)).view(np.int32)  # without -0
     level ^= (level >> 31) & _POSITIVE
-    digits = int(sizes.max()).bit_length()
-    keys = (pairs.rows << 32) - level
+    digits = int(sizes.max(initial=0)).bit_length()
+    keys = -level.astype(np.int64)
     keys <<= digits
     keys += place
-    keys.sort(axis=1)
+    lines = np.arange(n)[:, None] * n_pairs
+    sort_each(keys.ravel(), np.append(lines + starts[:-1], keys.size))
     order = keys & ((1 << digits) - 1)
     order += first
-    order += (np.arange(n) * n_pairs)[:, None]
+    order += lines
     keys >>= digits
     is_other = np.ones(scores.shape, dtype=bool)
     np.not_equal(keys[:, 1:], keys[:, :-1], out=is_other[:, 1:])
+    is_other[:, starts[:-1][sizes > 0]] = True
     (others,) = is_other.ravel().nonzero()
-    shared = np.log1p(place).astype(np.float32)[others % n_pairs]
-    rank = np.empty_like(scores)
-    rank.ravel()[order.ravel()] = shared.repeat(np.diff(others, append=scores.size))
-    some = sizes > 0
-    top = np.maximum(np.maximum.reduceat(scores, starts[some], axis=1), np.float32(0))
-    return rank, top.repeat(sizes[some], axis=1)
+    shared = np.broadcast_to(np.log1p(place).astype(np.float32), scores.shape)[is_other]
+    ranks = np.empty_like(scores)
+    ranks.ravel()[order.ravel()] = shared.repeat(np.diff(others, append=scores.size))
+    return ranks
