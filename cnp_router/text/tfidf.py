@@ -221,7 +221,7 @@ class TfidfEncoder:
     def idf(self, term: str) -> float | None:
         """Return a term's inverse document frequency; None if it is unknown."""
         column = self._column.get(term)
-        return None if column is None else float(self.idf_[column])
+        return None if column is None else self.idf_.item(column)
 
     def __repr__(self) -> str:
         terms = getattr(self, "terms_", None)

@@ -38,6 +38,7 @@ __all__ = [
 EXACT = 4_096
 MOST = 512  # items a term
 _BESIDE, _LAST = 1 << 14, np.iinfo(np.int64).max  # keys that are sorted at once
+_FEW_KEYS = 2_048  # are sorted as one before they stand beside each other
 _BITS, _HIGHEST = 31, np.int32(0x7FFFFFFF)  # of a positive number
 _FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
 # The floors of segments that are no longer than this are looked for together, of so many at once.
@@ -148,7 +149,10 @@ def ranked(
     keys += _HIGHEST - values.view(np.int32)
     keys <<= digits
     keys += rank
-    sort_each(keys, starts)
+    if len(keys) > _FEW_KEYS:
+        sort_each(keys, starts)
+    else:
+        keys.sort()
     keys &= (1 << digits) - 1
     keys += first
     return keys, rank

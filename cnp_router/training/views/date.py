@@ -14,7 +14,7 @@ from cnp_router.training.encoders import UNKNOWN
 from cnp_router.training.postings import segments
 from cnp_router.training.views.base import Batch, View
 from cnp_router.training.views.columns import Column, Shared, Sparse
-from cnp_router.training.views.past_requests import likest, nearest, past, shares
+from cnp_router.training.views.past_requests import among_nearest, votes
 from cnp_router.training.views.popularity import YEAR, About, Calendar
 
 __all__ = ["DateView"]
@@ -55,8 +55,8 @@ class DateView(View):
 
     def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return votes and similarity of past requests, and popularity, all weighted by time."""
-        corpus = self.corpus
-        similar = past(batch, corpus)
+        corpus, voting = self.corpus, votes(batch, self.corpus)
+        similar = voting.past
         days = self._days(batch)
         rows = segments(similar.starts)
         between = days[rows] - corpus.filled_days[similar.positions]
@@ -67,15 +67,13 @@ class DateView(View):
             Shared(tables, corpus.labels, corpus.label_of)
             for tables in zip(*(time.tables for time in times), strict=True)
         ]
-        by_year = [strength * year, strength * (year * year) ** 2]
+        by_year = [
+            among_nearest(Sparse(similar.starts, similar.positions, own))
+            for own in (strength * year, strength * (year * year) ** 2)
+        ]
         return (
-            *(
-                shares(corpus, nearest(Sparse(similar.starts, similar.positions, own)))
-                for own in by_year
-            ),
-            likest(
-                corpus, Sparse(similar.starts, similar.positions, similar.values * np.sqrt(year))
-            ),
+            *map(voting.shares, by_year),
+            voting.highest(similar.values * np.sqrt(year)),
             *popular,
         )
 

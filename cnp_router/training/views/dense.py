@@ -28,7 +28,8 @@ from cnp_router.training.views.columns import (
     at_places,
     vector_products,
 )
-from cnp_router.training.views.past_requests import CITED, PAST_POOL, POOL, citing, likest, shares
+from cnp_router.training.views.past_requests import CITED, PAST_POOL, POOL, citing
+from cnp_router.training.views.votes import Votes
 
 __all__ = ["DenseView"]
 
@@ -205,8 +206,8 @@ class DenseView(View):
         floor, full = np.zeros(len(sizes), dtype=np.float32), sizes == N_NEIGHBOURS
         floor[full] = similarity[full.repeat(sizes)].reshape(-1, N_NEIGHBOURS).min(axis=1)
         weight = similarity - np.float32(_FLOOR) * floor.repeat(sizes)
-        near = Sparse(starts, rows, weight)
-        return shares(corpus, near), likest(corpus, Sparse(*past.best(PAST_POOL)))
+        near, pool = Sparse(starts, rows, weight), Sparse(*past.best(PAST_POOL))
+        return Votes(corpus, near).shares(weight), Votes(corpus, pool).highest(pool.values)
 
     def _votes_of_all(self, similarity: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the same for APIs with history: two of shape (n_requests, n_labels)."""

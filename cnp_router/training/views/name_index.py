@@ -179,7 +179,7 @@ class NameIndex(Part):
     def _longest_of(self, beginning: str) -> int:
         """Return how many characters the longest name has that begins so, or is that short."""
         longest, mask = self._longest, len(self.filter) - 1
-        short = (crc32(beginning[:n].encode()) for n in range(2, len(beginning) + 1))
+        short = (crc32(beginning[:n].encode()) for n in range(2, _BEGIN))
         return max(longest[own & mask] for own in (_beginning(beginning), *short))
 
     @cached_property

@@ -17,7 +17,6 @@ from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.keyed import highest, summed
 from cnp_router.training.linear import (
     replaced_columns,
     ridge_weights,
@@ -35,6 +34,7 @@ from cnp_router.training.postings import (
 from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
 from cnp_router.training.views.columns import Column, Dense, Found, Pairs, Sparse, at_places
 from cnp_router.training.views.quotation import best_quote
+from cnp_router.training.views.votes import Votes
 
 __all__ = [
     "CITED",
@@ -42,11 +42,11 @@ __all__ = [
     "POOL",
     "HistoryView",
     "Neighbours",
+    "among_nearest",
     "citing",
-    "likest",
     "nearest",
     "past",
-    "shares",
+    "votes",
 ]
 
 N_NEIGHBOURS = 40
@@ -182,12 +182,12 @@ class HistoryView(View):
 
     def columns(self, batch: Batch) -> tuple[Column, ...]:
         """Return the linear model's scores, the neighbours' votes and the similarity to means."""
-        near = self._nearest(batch)
-        strength = near.values * near.values
+        voting = votes(batch, self.corpus)
+        near = among_nearest(voting.past)
         return (
             self._of_labels(batch, "ridge"),
-            shares(self.corpus, Sparse(near.starts, near.positions, strength)),
-            likest(self.corpus, near),
+            voting.shares(near * near),
+            voting.highest(near),
             self._of_labels(batch, "centroid"),
         )
 
@@ -267,6 +267,20 @@ def past(batch: Batch, corpus: Corpus) -> Sparse:
     return similar
 
 
+def votes(batch: Batch, corpus: Corpus) -> Votes:
+    """Return what the `past` requests of a batch vote for."""
+    made: Votes = batch.once(votes, lambda: Votes(corpus, past(batch, corpus)))
+    return made
+
+
+def among_nearest(past: Sparse) -> NDArray[np.float32]:
+    """Return the values of past requests, with 0 for those that are not the nearest."""
+    best = best_of_each(past.values, past.starts, N_NEIGHBOURS)
+    near = np.zeros_like(past.values)
+    near[best] = past.values[best]
+    return near
+
+
 def nearest(past: Sparse) -> Sparse:
     """Return the past requests most like each request, best first; of equal ones the first."""
     best = best_of_each(past.values, past.starts, N_NEIGHBOURS)
@@ -277,35 +291,6 @@ def nearest(past: Sparse) -> Sparse:
         order = np.lexsort((least, segments(starts)))
     best = best[order]
     return Sparse(starts, past.positions[best], past.values[best])
-
-
-def shares(corpus: Corpus, past: Sparse) -> Sparse:
-    """Return what share of some past requests, by their values, used each API."""
-    keys, sizes = _uses(corpus, past)
-    n_requests = len(past.starts) - 1
-    total = np.bincount(segments(past.starts), past.values, n_requests)
-    there, sums = summed(keys, past.values.repeat(sizes), n_requests * corpus.n_apis)
-    pairs = Pairs.of(there, corpus.n_apis, n_requests)
-    sums /= np.maximum(total, 1e-12)[pairs.rows]
-    return Sparse(pairs.starts, pairs.positions, sums.astype(np.float32))
-
-
-def likest(corpus: Corpus, past: Sparse) -> Sparse:
-    """Return the highest value of the past requests that used each API."""
-    keys, sizes = _uses(corpus, past)
-    n_requests = len(past.starts) - 1
-    there, most = highest(keys, past.values.repeat(sizes), n_requests * corpus.n_apis)
-    pairs = Pairs.of(there, corpus.n_apis, n_requests)
-    return Sparse(pairs.starts, pairs.positions, most)
-
-
-def _uses(corpus: Corpus, past: Sparse) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return what some past requests used, by request and API; and how many each used."""
-    used = entries(corpus.usage, past.positions)
-    keys = used.index.astype(np.intp)
-    if len(past.starts) > 2:
-        keys += (segments(past.starts) * corpus.n_apis).repeat(used.sizes)
-    return keys, used.sizes
 
 
 def citing(

@@ -269,6 +269,8 @@ def _features(
     for begin in range(0, n_requests, together):
         starts = pairs.starts[begin : begin + together + 1]
         own = slice(starts[0], starts[-1])
+        if own.start == own.stop:
+            continue
         parts = scores[:, own], [extra[:, own] for extra in extras], context[pairs.rows[own]]
         features[own] = _lines(*parts, starts - starts[0]).T
     return features
@@ -280,7 +282,7 @@ def _lines(
     context: NDArray[np.float32],
     starts: NDArray[np.intp],
 ) -> NDArray[np.float32]:
-    """Return the features of some candidates: a line for each feature.
+    """Return the features of some candidates, at least one: a line for each feature.
 
     Those of request `i` are at ``starts[i]:starts[i + 1]``; `context` has a row for each.
     """
@@ -292,11 +294,11 @@ def _lines(
     # Where even the best is next to nothing, or below, the ratio could be anything.
     sizes = starts[1:] - starts[:-1]
     some = sizes > 0
-    top = np.maximum.reduceat(scores, starts[:-1][some], axis=1) if n_pairs else scores
+    top = np.maximum.reduceat(scores, starts[:-1][some], axis=1)
     top = np.maximum(top, np.float32(1e-6)).repeat(sizes[some], axis=1)
     share = lines[2 * n : 3 * n]
     np.divide(scores, top, out=share)
-    np.clip(share, -1, 1, out=share)
+    np.maximum(share, np.float32(-1), out=share)
     np.concatenate(extras, out=lines[3 * n : 3 * n + n_extras])
     lines[3 * n + n_extras :] = context.T
     return lines
@@ -316,7 +318,7 @@ def _ranks(scores: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.
     level = (scores + np.float32(0)).view(np.int32)  # without -0
     level ^= (level >> 31) & _POSITIVE
     digits = int(sizes.max(initial=0)).bit_length()
-    keys = -level.astype(np.int64)
+    keys = np.negative(level, dtype=np.int64)
     keys <<= digits
     keys += place
     lines = np.arange(n)[:, None] * n_pairs
@@ -329,7 +331,10 @@ def _ranks(scores: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.
     np.not_equal(keys[:, 1:], keys[:, :-1], out=is_other[:, 1:])
     is_other[:, starts[:-1][sizes > 0]] = True
     (others,) = is_other.ravel().nonzero()
-    shared = np.broadcast_to(np.log1p(place).astype(np.float32), scores.shape)[is_other]
-    ranks = np.empty_like(scores)
-    ranks.ravel()[order.ravel()] = shared.repeat(np.diff(others, append=scores.size))
+    sizes = np.empty(len(others), dtype=np.intp)  # of those with the same score
+    np.subtract(others[1:], others[:-1], out=sizes[:-1])
+    sizes[-1] = scores.size - others[-1]
+    ranks, logarithms = np.empty_like(scores), np.empty_like(scores)
+    logarithms[:] = np.log1p(place)
+    ranks.ravel()[order.ravel()] = logarithms.ravel().take(others).repeat(sizes)
     return ranks
