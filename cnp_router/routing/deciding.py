@@ -37,6 +37,7 @@ __all__ = ["Deciding", "How", "warn"]
 
 logger = logging.getLogger("cnp_router.routing")
 
+_BY_DEFAULT = TargetRecall()
 _NAMED = 10  # ids in a line of the log
 _COUNTING = threading.Lock()  # threads may route at the same time
 
@@ -75,7 +76,7 @@ class Deciding(ABC):
     ) -> How:
         """Return how to decide, once it is checked: for one request, or for many."""
         places, ignored = self._known(known)
-        rule = TargetRecall() if select is None else select
+        rule = _BY_DEFAULT if select is None else select
         if not isinstance(rule, SelectionRule):
             raise InputError(
                 f"unknown selection {shown(select)} (use a TargetRecall, a TopK, a MaxCost or a "

@@ -105,7 +105,7 @@ class Head:
             return None
         (likely,) = (self.probabilities >= least).nonzero()
         order = np.argsort(-self.probabilities[likely], kind="stable")
-        return self.positions[likely[order[:n]]]
+        return np.asarray(self.positions[likely[order[:n]]])
 
     def n_at_least(self, least: float) -> int:
         """Return how many have at least some probability."""

@@ -17,7 +17,7 @@ try:
 except ImportError:  # a scipy that has them elsewhere
     loops = None
 
-__all__ = ["Rows", "product", "taken", "times"]
+__all__ = ["Rows", "dense_times", "product", "taken", "times"]
 
 _MOST_32 = np.iinfo(np.int32).max
 
@@ -86,7 +86,25 @@ def times(rows: Rows, vector: NDArray[Any]) -> NDArray[Any]:
     return products
 
 
-def product(rows: sparse.csr_array, matrix: sparse.csr_array) -> Rows:
+def dense_times(rows: sparse.csr_array | Rows, matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return the product of each row and a dense matrix, whose rows stand one after the other.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[0.0, 2.0]]))
+    >>> dense_times(rows, np.array([[1.0, 0.0], [0.0, 3.0]]))
+    array([[0., 6.]])
+    """
+    (n_rows, n), width = rows.shape, matrix.shape[1]
+    if loops is None or not matrix.flags.c_contiguous:
+        return np.asarray((rows.matrix() if isinstance(rows, Rows) else rows) @ matrix)
+    products = np.zeros((n_rows, width), dtype=np.result_type(rows.data, matrix))
+    of = rows.indptr, rows.indices, rows.data
+    loops.csr_matvecs(n_rows, n, width, *of, matrix.ravel(), products.ravel())
+    return products
+
+
+def product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> Rows:
     """Return ``rows @ matrix``.
 
     Examples
@@ -101,7 +119,7 @@ def product(rows: sparse.csr_array, matrix: sparse.csr_array) -> Rows:
     most = int((pointers.take(terms + 1) - pointers.take(terms)).sum(dtype=np.int64))
     most = min(most, n_rows * n_columns)
     if loops is None or most > _MOST_32:
-        found = rows @ matrix
+        found = (rows.matrix() if isinstance(rows, Rows) else rows) @ matrix
         return Rows(found.data, found.indices, found.indptr, shape)
     kind = pointers.dtype
     own = np.empty(n_rows + 1, dtype=kind)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.kernels import product
+from cnp_router.text.kernels import Rows, product
 
 __all__ = [
     "GrowingRows",
@@ -57,6 +57,10 @@ class GrowingRows:
 
     def matrix(self) -> sparse.csr_array:
         """Return all rows; no more can be added."""
+        return self.rows().matrix()
+
+    def rows(self) -> Rows:
+        """Return the same without what a matrix checks, which for a few rows takes longer."""
         self._data.resize(self._n_entries, refcheck=False)
         self._columns.resize(self._n_entries, refcheck=False)
         pointers = np.zeros(self._n_rows + 1, dtype=np.int64)
@@ -66,8 +70,7 @@ class GrowingRows:
             pointers = pointers.astype(np.int32)
         else:  # scipy wants both of one type
             columns = columns.astype(np.int64)
-        shape = self._n_rows, self._n_columns
-        return sparse.csr_array((self._data, columns, pointers), shape=shape)
+        return Rows(self._data, columns, pointers, (self._n_rows, self._n_columns))
 
 
 def counted_rows(
@@ -140,7 +143,7 @@ def unit_data(data: NDArray[Any], pointers: NDArray[Any]) -> NDArray[Any]:
     return np.asarray((data / np.repeat(lengths, sizes[is_filled])).astype(np.float32))
 
 
-def dense_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> NDArray[Any]:
+def dense_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> NDArray[Any]:
     """Return ``rows @ matrix`` as a dense float32 array.
 
     Examples

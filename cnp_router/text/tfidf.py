@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.kernels import Rows
 from cnp_router.text.sparse_rows import (
     GrowingRows,
     counted_rows,
@@ -142,10 +143,14 @@ class TfidfEncoder:
             columns, counts = self._counted(texts[0])
             weights = (1 + np.log(counts)) * self.idf_[columns]
             return one_row(self._blank, weights, columns)
+        return self.rows(texts).matrix()
+
+    def rows(self, texts: Sequence[str]) -> Rows:
+        """Return what `transform` returns without what a matrix checks."""
         rows = self.new_rows()
         for block in blocks(texts):
             self.add_rows(rows, block)
-        return rows.matrix()
+        return rows.rows()
 
     def new_rows(self) -> GrowingRows:
         """Return a matrix without rows, to which `add_rows` adds."""

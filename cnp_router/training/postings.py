@@ -222,7 +222,7 @@ def best(values: NDArray[np.float32], most: int) -> NDArray[np.intp]:
 
 
 def row_products(
-    queries: sparse.csr_array,
+    queries: sparse.csr_array | Rows,
     items: sparse.csr_array,
     of: NDArray[np.intp],
     starts: NDArray[np.intp],
@@ -250,7 +250,7 @@ def row_products(
     return products
 
 
-def sparse_product(rows: sparse.csr_array, matrix: sparse.csr_array) -> Rows:
+def sparse_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> Rows:
     """Return ``rows @ matrix``. Of a few rows, what it takes does not grow with the columns."""
     n_rows, width = rows.shape[0], matrix.shape[1]
     if n_rows > _FEW_ROWS or width <= _MANY_COLUMNS:  # clearing so many takes no time

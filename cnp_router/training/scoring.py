@@ -144,7 +144,7 @@ class Scoring:
         counts = corpus.counts[np.concatenate([own.next_best for own in found])]
         named = self.tail.groups(n_naming, counts, months.repeat(sizes))
         values, _ = corpus.count_groups
-        groups = self.tail.groups(np.float64(0), values, months[:, None])
+        groups = self.tail.groups(np.zeros(1), values, months[:, None])
         return list(zip(np.split(named, np.cumsum(sizes)[:-1]), groups, strict=True))
 
     def _head(

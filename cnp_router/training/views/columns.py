@@ -170,7 +170,7 @@ class Dense(Column):
             return np.zeros(len(pairs), dtype=np.float32)
         places = pairs.positions if self._places is None else self._places[pairs.positions]
         if len(self.values) == 1:  # for which numpy is faster so
-            found = self.values[0].take(places)
+            found: NDArray[np.float32] = self.values[0].take(places)
         else:
             found = self.values[pairs.rows, places]
         if self._places is not None:

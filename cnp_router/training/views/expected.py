@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.kernels import dense_times
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
@@ -57,10 +58,10 @@ class ExpectedView(View):
         In a large catalog, of those that others propose.
         """
         index = self.corpus.specifications
-        latent = np.asarray(batch.requests.word @ index.encoders.projection)
+        latent = dense_times(batch.requests.word, index.encoders.projection)
         each = [times_vector(self.map.T, request) for request in latent]
         called_for = np.array(each, dtype=np.float32).reshape(latent.shape)
-        lengths = np.linalg.norm(called_for, axis=1, keepdims=True)
+        lengths = np.sqrt((called_for * called_for).sum(axis=1, keepdims=True))
         called_for *= (lengths >= _LEAST_LENGTH) / np.maximum(lengths, _LEAST_LENGTH)
         if index.is_exact:
             scores = np.empty((len(batch), self.corpus.n_apis), dtype=np.float32)

@@ -13,6 +13,7 @@ from scipy import sparse
 from cnp_router.routing import Reason
 from cnp_router.text import clauses, dense_product
 from cnp_router.text.entries import entries
+from cnp_router.text.kernels import Rows
 from cnp_router.training.keyed import highest
 from cnp_router.training.postings import pooled, row_products, segments, sparse_product
 from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
@@ -83,14 +84,14 @@ class SpecificationView(View):
         best[several] = np.maximum.reduceat(similar, starts[:-1], axis=0)
         return best
 
-    def _parts(self, batch: Batch) -> tuple[list[int], sparse.csr_array, NDArray[Any]]:
+    def _parts(self, batch: Batch) -> tuple[list[int], sparse.csr_array | Rows, NDArray[Any]]:
         """Return which requests have several clauses, these encoded, and where each begins."""
         parts = [clauses(text) for text in batch.requests.texts]
         several = [i for i, own in enumerate(parts) if len(own) > 1]
-        vectors = batch.requests.word
+        vectors: sparse.csr_array | Rows = batch.requests.word
         if several:
             texts = [clause for i in several for clause in parts[i]]
-            vectors = self.corpus.encoders.word.transform(texts)
+            vectors = self.corpus.encoders.word.rows(texts)
         starts = np.cumsum([0, *(len(parts[i]) for i in several)])
         return several, vectors, starts
 
