@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -113,16 +113,10 @@ class CoOccurrence(Part):
         answer = np.zeros(len(wanted), dtype=np.float32)
         if not len(wanted) or not self.together.nnz:
             return answer
-        n_apis = len(self.counts)
         weight = (p / (self.counts[positions] + DOUBT)).astype(np.float32)
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        partners = np.concatenate([[0], np.cumsum(self._sizes(wanted))])[ends]
-        last = 0
-        while last < len(sizes):
-            # As many requests at once as fit: each has places of its own, and partners to look up.
-            first = last
-            fitting = int(np.searchsorted(partners, partners[first] + _CELLS, side="right")) - 1
-            last = min(max(fitting, first + 1), first + max(1, _CELLS // n_apis), len(sizes))
+        n_apis, ends = len(self.counts), np.zeros(len(sizes) + 1, dtype=np.intp)
+        sizes.cumsum(out=ends[1:])
+        for first, last in self._together(wanted, ends):
             own, cells = slice(ends[first], ends[last]), slice(starts[first], starts[last])
             found = self._partners(wanted[own])
             where, asked = positions[cells], found.index
@@ -132,11 +126,29 @@ class CoOccurrence(Part):
                 asked = asked + number.repeat(sizes[first:last]).repeat(found.sizes)
             given = scattered(where, weight[cells], asked, (last - first) * n_apis)
             given *= found.data
-            some = np.flatnonzero(found.sizes)
-            begin = np.cumsum(found.sizes) - found.sizes
+            (some,) = found.sizes.nonzero()
+            begin = found.sizes.cumsum() - found.sizes
             if len(some):
                 answer[ends[first] + some] = np.add.reduceat(given, begin[some])
         return answer
+
+    def _together(self, wanted: NDArray[Any], ends: NDArray[Any]) -> Iterator[tuple[int, int]]:
+        """Yield which requests are looked at together: first one, and the one behind the last.
+
+        As many at once as fit: each has places of its own, and partners to look up.
+        """
+        n_requests = len(ends) - 1
+        if n_requests == 1:
+            yield 0, 1
+            return
+        partners = np.concatenate([[0], np.cumsum(self._sizes(wanted))])[ends]
+        most = max(1, _CELLS // len(self.counts))
+        last = 0
+        while last < n_requests:
+            first = last
+            fitting = int(np.searchsorted(partners, partners[first] + _CELLS, side="right")) - 1
+            last = min(max(fitting, first + 1), first + most, n_requests)
+            yield first, last
 
     def _partners(self, positions: NDArray[Any]) -> Entries:
         """Return with what some APIs were used, the first of each, and how often."""

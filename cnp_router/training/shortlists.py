@@ -82,6 +82,11 @@ class Shortlists:
         return np.flatnonzero(self.rank >= SHORTLIST)
 
     @cached_property
+    def n_left(self) -> NDArray[Any]:
+        """How many these are of each request."""
+        return np.asarray(self.sizes - self.n_kept)
+
+    @cached_property
     def p(self) -> NDArray[Any]:
         """The probability of each candidate in the first stage."""
         return np.asarray(np.clip(sigmoid(self.x), _LEAST, 1 - _LEAST))
@@ -128,12 +133,13 @@ class Shortlists:
         """
         left = self.left
         q = self.p[left]
-        each = np.searchsorted(self.starts, left, side="right") - 1
+        some = self.n_left > 0
+        n_left = self.n_left[some]
         features = np.empty((len(left), N_REST_FEATURES))
         features[:, 0] = np.log(q / (1 - q))
         features[:, 1] = np.log1p(self.rank[left])
-        features[:, 2] = np.log(self.mass[each])
-        features[:, 3] = np.log(self.best[each])
+        features[:, 2] = np.log(self.mass[some]).repeat(n_left)
+        features[:, 3] = np.log(self.best[some]).repeat(n_left)
         return features
 
     def combined(self, short: NDArray[Any], rest: NDArray[Any]) -> NDArray[Any]:
@@ -147,16 +153,15 @@ class Shortlists:
         left = self.left
         if not len(left):
             return result
-        result[left] = rest
         n_kept = self.n_kept
         padded = np.full((len(n_kept), SHORTLIST), np.inf)
         padded[np.arange(SHORTLIST) < n_kept[:, None]] = short
         padded.sort(axis=1)
         each = np.arange(len(n_kept))
         middle = 0.5 * (padded[each, (n_kept - 1) // 2] + padded[each, n_kept // 2])
-        behind = np.zeros(len(self.x))
-        behind[left] = rest
-        most = reduced(np.maximum, behind, self.starts)
+        starts = np.zeros(len(n_kept) + 1, dtype=np.intp)
+        self.n_left.cumsum(out=starts[1:])
+        most = reduced(np.maximum, rest, starts)
         scale = np.where(most > middle, middle / np.maximum(most, 1e-300), 1.0)
-        result[left] *= scale[np.searchsorted(self.starts, left, side="right") - 1]
+        result[left] = rest * scale.repeat(self.n_left)
         return result

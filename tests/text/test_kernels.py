@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from cnp_router.text import kernels
-from cnp_router.text.kernels import product, taken, times
+from cnp_router.text.kernels import dense_times, product, taken, times
 
 
 @pytest.fixture(params=["loops", "operators"], autouse=True)
@@ -50,6 +50,22 @@ def test_a_product_is_that_of_the_operator(n_rows, kind):
     found = product(rows, items)
     np.testing.assert_array_equal(found.matrix().toarray(), (rows @ items).toarray())
     assert found.shape == (n_rows, 6)
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_dense_matrix_is_multiplied_by_each_row(as_rows, order):
+    rows = matrix(5, 10, 3)
+    dense = np.asarray(matrix(10, 6, 4).toarray(), order=order)
+    found = dense_times(taken(rows, np.arange(5)) if as_rows else rows, dense)
+    np.testing.assert_array_equal(found, rows @ np.ascontiguousarray(dense))
+    assert found.dtype == np.float32
+
+
+def test_a_product_of_rows_is_that_of_their_matrix():
+    rows, items = matrix(5, 10, 3), matrix(10, 6, 4)
+    found = product(taken(rows, np.arange(5)), items)
+    np.testing.assert_array_equal(found.matrix().toarray(), (rows @ items).toarray())
 
 
 def test_a_product_of_too_many_entries_is_left_to_the_operator(monkeypatch):

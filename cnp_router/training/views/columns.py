@@ -241,12 +241,8 @@ class Sparse(Column):
         if not len(self.positions):
             return np.zeros(len(pairs), dtype=np.float32)
         own, wanted = self.positions, pairs.positions
-        if not len(wanted):
-            return np.zeros(0, dtype=np.float32)
-        if (n_requests := len(self.starts) - 1) == 1:
-            width = 1 + max(int(own[-1]), int(wanted[-1]))
-        else:
-            width = 1 + max(int(own.max()), int(wanted.max()))
+        width = 1 + max(int(own.max()), int(wanted.max(initial=0)))
+        if (n_requests := len(self.starts) - 1) > 1:
             own, wanted = segments(self.starts) * width + own, pairs.rows * width + wanted
         return valued(own, self.values, wanted, n_requests * width)
 
