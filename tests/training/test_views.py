@@ -157,7 +157,7 @@ def test_dense_sparse_and_shared_columns_agree(sizes, n_requests):
     dense = Dense(values)
     sparse = Sparse.across([(np.flatnonzero(row), row[row > 0]) for row in values])
     every = np.arange(8)
-    shared = Shared([Table(row) for row in values], every, every)
+    shared = Shared([Table(row, every) for row in values], every)
     found = best(dense, n_requests, sizes)
     assert best(sparse, n_requests, sizes) == best(shared, n_requests, sizes) == found
     for size, keys in zip(sizes, found, strict=True):

@@ -294,14 +294,17 @@ def at_places(
 
 
 class Table:
-    """A score of every place that several requests share, with its best places."""
+    """A score of every place that several requests share, with the best APIs.
 
-    def __init__(self, values: NDArray[np.float32]) -> None:
-        self.values = values
+    `apis` are the positions of those that its places stand for, ascending.
+    """
+
+    def __init__(self, values: NDArray[np.float32], apis: NDArray[np.intp]) -> None:
+        self.values, self.apis = values, apis
         self._best: dict[tuple[int, ...], list[NDArray[np.intp]]] = {}
 
     def best(self, sizes: tuple[int, ...]) -> list[NDArray[np.intp]]:
-        """Return the places of the highest positive ones, ascending; of equal ones the first.
+        """Return the positions of the highest positive ones, ascending; of equal ones the first.
 
         So many as each of `sizes` says, which descend.
         """
@@ -311,7 +314,7 @@ class Table:
             for size in sizes:
                 if len(places) > size:
                     places = places[best(values[places], size)]
-                kept.append(places)
+                kept.append(self.apis[places])
             self._best[sizes] = kept
         return kept
 
@@ -319,43 +322,41 @@ class Table:
 class Shared(Column):
     """Scores that do not depend on the text of the request: `tables` has that of each request.
 
-    `apis` and `places` are those of `Dense`; the `gone` of each request are never its best.
+    `places` is that of `Dense`; the `gone` of each request are never its best.
     """
 
     def __init__(
         self,
         tables: Sequence[Table],
-        apis: NDArray[np.intp],
         places: NDArray[np.intp],
         gone: Sequence[NDArray[np.intp]] = (),
     ) -> None:
-        self.tables, self.apis, self._places, self.gone = tables, apis, places, gone
+        self.tables, self._places, self.gone = tables, places, gone
 
     def best(self, row: int, sizes: tuple[int, ...]) -> list[NDArray[np.intp]]:
         """Return the positions of the best for one request: so many as each of `sizes` says."""
         table = self.tables[row]
         if not len(self.gone):
-            return [self.apis[places] for places in table.best(sizes)]
+            return table.best(sizes)
         values = table.values.copy()
         gone = self._places[self.gone[row]]
         values[gone[gone >= 0]] = 0
-        return [self.apis[places] for places in Table(values).best(sizes)]
+        return Table(values, table.apis).best(sizes)
 
     def at(self, pairs: Pairs) -> NDArray[np.float32]:
         """Return the scores of some APIs; 0 of those that have no place."""
         places = self._places[pairs.positions]
         found = np.zeros(len(pairs), dtype=np.float32)
-        if not len(self.apis):
-            return found
         for row, table in enumerate(self.tables):
             own = slice(*pairs.starts[row : row + 2])
-            found[own] = table.values[places[own]]
+            if len(table.values):
+                found[own] = table.values[places[own]]
         found[places < 0] = 0
         return pairs.cleared(found, self.gone) if len(self.gone) else found
 
     def without(self, absent: Sequence[NDArray[np.intp]]) -> Shared:
         """Return the column without some APIs of each request."""
-        return Shared(self.tables, self.apis, self._places, absent)
+        return Shared(self.tables, self._places, absent)
 
     def highest(self) -> NDArray[np.float32]:
         """Return the best score of each request, at least 0; what is absent counts."""
@@ -391,10 +392,10 @@ def named(columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_
     far, near = [keys[rank < n_next]], [keys[rank < most]]
     for column in columns:
         if isinstance(column, Shared):
-            for row in range(n_requests):
-                behind, best = column.best(row, (n_next, most))
-                far.append(row * n_apis + behind)
-                near.append(row * n_apis + best)
+            each = [column.best(row, (n_next, most)) for row in range(n_requests)]
+            for found, own in zip((far, near), zip(*each, strict=True), strict=True):
+                rows = np.arange(n_requests).repeat([len(positions) for positions in own])
+                found.append(rows * n_apis + np.concatenate(own))
     named, times = counted(np.concatenate(far), n_requests * n_apis)
     best, _ = counted(np.concatenate(near), n_requests * n_apis)
     is_behind = np.ones(len(named), dtype=bool)

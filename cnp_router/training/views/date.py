@@ -64,7 +64,7 @@ class DateView(View):
         strength = similar.values * similar.values
         times = self._at(days)
         popular = [
-            Shared(tables, corpus.labels, corpus.label_of)
+            Shared(tables, corpus.label_of)
             for tables in zip(*(time.tables for time in times), strict=True)
         ]
         by_year = [

@@ -52,7 +52,7 @@ class Calendar:
         columns = np.concatenate([which[uses], which])
         ones = np.ones(len(rows), dtype=np.float32)
         used = sparse.csc_array((ones, (rows, columns)), shape=(len(starts) + 1, len(days)))
-        self._days = days
+        self._days, self._labels = days, corpus.labels
         self._later = (len(which) - np.bincount(which + 1).cumsum()) / len(which)
         blocks, n_labels = _blocks(days, used), used.shape[0]
         before = _besides(blocks, n_labels, forward=True)
@@ -70,7 +70,8 @@ class Calendar:
         outside = abs(day - inside)
         *shares, last = found.tables
         if outside:
-            last = Table(last.values * np.float32(np.exp(-outside / _LAST_USED)))
+            faded = last.values * np.float32(np.exp(-outside / _LAST_USED))
+            last = Table(faded, self._labels)
         quarter = found.quarter * 0.5 ** (outside / _HALF_LIVES.item(0))
         return About((*shares, last), quarter, later)
 
@@ -92,7 +93,8 @@ class Calendar:
         between = np.minimum(on - last, coming - on)
         np.minimum.at(between, block.labels, np.abs(block.days - on).repeat(block.sizes))
         last_used = np.exp(between[:-1] / np.float32(-_LAST_USED))
-        return About((*map(Table, shares), Table(last_used)), quarter, 0.0)
+        tables = tuple(Table(values, self._labels) for values in (*shares, last_used))
+        return About(tables, quarter, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -81,7 +82,8 @@ class SpecificationView(View):
             return whole
         best = whole.copy()
         similar = dense_product(vectors, self.corpus.specifications.word_columns)
-        best[several] = np.maximum.reduceat(similar, starts[:-1], axis=0)
+        for row, (begin, end) in zip(several, itertools.pairwise(starts.tolist()), strict=True):
+            similar[begin:end].max(axis=0, out=best[row])
         return best
 
     def _parts(self, batch: Batch) -> tuple[list[int], sparse.csr_array | Rows, NDArray[Any]]:
