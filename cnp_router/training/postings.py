@@ -37,7 +37,7 @@ __all__ = [
 # With at most so many items all of them are looked at, with all that they say.
 EXACT = 4_096
 MOST = 512  # items a term
-_BESIDE, _LAST = 1 << 14, np.iinfo(np.int64).max  # keys that are sorted at once
+_BESIDE, _LAST = 64, np.iinfo(np.int64).max  # segments that are sorted beside each other
 _FEW_KEYS = 2_048  # are sorted as one before they stand beside each other
 _BITS, _HIGHEST = 31, np.int32(0x7FFFFFFF)  # of a positive number
 _FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
@@ -116,10 +116,14 @@ def sort_each(keys: NDArray[np.int64], starts: NDArray[np.intp]) -> None:
     if len(sizes) * width == len(keys):
         keys.reshape(-1, max(width, 1)).sort(axis=1)
         return
-    lines = max(_BESIDE // width, 1)
-    for begin in range(0, len(sizes), lines):
-        own = sizes[begin : begin + lines]
-        beside = keys[starts[begin] : starts[begin + len(own)]]
+    for begin in range(0, len(sizes), _BESIDE):
+        own = sizes[begin : begin + _BESIDE]
+        ends = starts[begin : begin + len(own) + 1]
+        if own.max() > _SHORT:
+            for first, last in itertools.pairwise(ends.tolist()):
+                keys[first:last].sort()
+            continue
+        beside = keys[ends[0] : ends[-1]]
         there = np.arange(own.max()) < own[:, None]
         padded = np.full(there.shape, _LAST)
         padded[there] = beside

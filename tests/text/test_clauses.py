@@ -14,6 +14,8 @@ from cnp_router.text.clauses import (
     _SEPARATOR,
     CONJUNCTIONS,
     UNSPACED_CONJUNCTIONS,
+    _few_words,
+    _words,
 )
 
 
@@ -225,3 +227,8 @@ def test_ascii_is_divided_as_any_text(text):
         for own in (_ASCII_SEPARATOR.finditer(text.lower()), _SEPARATOR.finditer(text))
     )
     assert of_ascii == of_any
+
+
+@given(st.text(alphabet="ab the_-. 地", max_size=30))
+def test_words_are_counted_no_further_than_needed(text):
+    assert _few_words(text) == min(_words(text), 2)

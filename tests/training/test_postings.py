@@ -16,6 +16,7 @@ from cnp_router.training.postings import (
     pooled,
     row_products,
     segments,
+    sort_each,
     sparse_product,
 )
 
@@ -136,3 +137,21 @@ class TestKeyed:
         assert sums.dtype == np.float64
         assert keyed.highest(keys, values, size)[1].dtype == np.float32
         assert keyed.valued(keys, values, np.array([3]), 7).tolist() == [0]
+
+
+class TestSortingEachSegment:
+    @pytest.mark.parametrize("most", [0, 3, 40, 300])
+    @pytest.mark.parametrize("n", [0, 1, 2, 200])
+    def test_each_is_as_numpy_sorts_it(self, n, most):
+        rng = np.random.default_rng(n + most)
+        sizes = rng.integers(0, most + 1, n)
+        starts = np.concatenate([[0], sizes.cumsum()]).astype(np.intp)
+        keys = rng.integers(-(10**15), 10**15, starts[-1])
+        expected = [np.sort(own) for own in np.split(keys, starts[1:-1])] if n else []
+        sort_each(keys, starts)
+        assert np.array_equal(keys, np.concatenate([np.zeros(0, np.int64), *expected]))
+
+    def test_segments_of_one_length(self):
+        keys = np.arange(12)[::-1].copy()
+        sort_each(keys, np.arange(0, 13, 4))
+        assert keys.tolist() == [8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3]
