@@ -20,7 +20,8 @@ from cnp_router.routing.scores import Scores
 
 __all__ = ["Piece", "check_requests", "in_pieces", "in_thread", "scored_elsewhere"]
 
-_LEAST, _MOST = 512, 4_096  # requests that a process is given at once
+# Requests that a process is given at once: while those of the last pieces are decided, none works.
+_LEAST, _MOST = 512, 1_024
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,7 +72,7 @@ def in_pieces(
     Examples
     --------
     >>> len(in_pieces(["a map"] * 5_000, [None] * 5_000, 2))
-    4
+    5
     """
     if n_jobs == 1 or len(requests) < 2 * _LEAST:
         return [(requests, dates)]
