@@ -33,7 +33,7 @@ from cnp_router.routing.scores import Scores
 from cnp_router.routing.selection import Ranked, SelectionRule, TargetRecall
 from cnp_router.routing.unsure import Fallback, fallback_called
 
-__all__ = ["Deciding", "How", "warn"]
+__all__ = ["Deciding", "Decision", "How", "warn"]
 
 logger = logging.getLogger("cnp_router.routing")
 
@@ -52,6 +52,21 @@ class How:
     whom: Limits
     known: tuple[str, ...]
     ignored: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What a router decides by itself: positions of the recipients, most probable first.
+
+    `given` are their probabilities, and the first `n_best` of them are recommended.
+    """
+
+    chosen: NDArray[np.intp]
+    given: NDArray[Any]
+    n_best: int
+    confidence: float
+    answerable: float
+    has_known_words: bool
 
 
 class Deciding(ABC):
@@ -97,20 +112,46 @@ class Deciding(ABC):
         )
 
     def _decided(self, request: str, scores: Scores, how: How) -> Routing:
+        decision = self._decision(scores, how)
+        reasons = Reasons(self._explaining(scores, decision.chosen))
+        return self._routing(request, decision, how, reasons, lambda: scores)
+
+    def _decision(self, scores: Scores, how: How) -> Decision:
+        """Return what is decided before any fallback."""
         left: Any = Eligible(scores, how.whom)  # an array to whoever takes it for one
         chosen = np.asarray(self._chosen(how.rule, scores, left))
-        confidence = self._confidence(scores, chosen, left)
-        reasons = Reasons(self._explaining(scores, chosen))
-        source = self._source
+        given, n = n_best(scores, chosen)
+        return Decision(
+            chosen,
+            given,
+            n,
+            confidence=self._confidence(scores, chosen, left),
+            answerable=self._answerable(scores, left),
+            has_known_words=scores.has_known_words,
+        )
+
+    def _routing(
+        self,
+        request: str,
+        decision: Decision,
+        how: How,
+        reasons: Reasons,
+        scores: Callable[[], Scores],
+    ) -> Routing:
+        """Return the routing of a decision, whose scores a fallback may ask for."""
+        chosen, given, n = decision.chosen, decision.given, decision.n_best
+        confidence, source = decision.confidence, self._source
         if confidence < how.threshold and how.other is not None:
             source = how.other.source
-            chosen = self._widened(request, scores, how.other, chosen, left)
+            before = scores()
+            left: Any = Eligible(before, how.whom)
+            chosen = self._widened(request, before, how.other, chosen, left)
+            given, n = n_best(before, chosen)
             logger.info(
                 "confidence %.2f is below %.2f: %s fallback to %d APIs",
                 *(confidence, how.threshold, source, len(chosen)),
             )
-        apis, (given, n) = self.apis, n_best(scores, chosen)
-        best = chosen[:n]
+        apis, best = self.apis, chosen[:n]
 
         def recipients() -> tuple[Recipient, ...]:
             return recipients_of([apis[i] for i in chosen.tolist()], given.tolist(), reasons)
@@ -128,9 +169,9 @@ class Deciding(ABC):
             known=how.known,
             ignored=how.ignored,
             n_allowed=how.whom.n,
-            answerable=self._answerable(scores, left),
+            answerable=decision.answerable,
             n_mashups=self.n_mashups,
-            has_known_words=scores.has_known_words,
+            has_known_words=decision.has_known_words,
         )
         if self.is_counted:
             with _COUNTING:

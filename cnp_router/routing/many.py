@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar
@@ -16,11 +16,19 @@ from numpy.typing import NDArray
 from cnp_router.exceptions import InputError
 from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
+from cnp_router.routing.deciding import Decision, How
 from cnp_router.routing.scores import Scores
 
-__all__ = ["Piece", "check_requests", "in_pieces", "in_thread", "scored_elsewhere"]
+__all__ = [
+    "Piece",
+    "check_requests",
+    "decided_elsewhere",
+    "in_pieces",
+    "in_thread",
+    "scored_elsewhere",
+]
 
-# Requests that a process is given at once: while those of the last pieces are decided, none works.
+# Requests that a process is given at once: at the end some wait for those who have one left.
 _LEAST, _MOST = 512, 1_024
 
 P = ParamSpec("P")
@@ -103,6 +111,27 @@ def _packed_piece(
     there, known = shared
     router = there()
     return _by_name([router._packed(scores) for scores in router._in_batches(known, *piece)])
+
+
+def decided_elsewhere(
+    router: Any, pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int
+) -> Iterator[Decision]:
+    """Yield the decisions on all requests, of which other processes decide each piece."""
+    alone = replace(how, other=None)  # what a fallback holds may not be what can be sent
+    with TemporaryDirectory(prefix="cnp-router-", ignore_cleanup_errors=True) as folder:
+        shared = router._handed_over(Path(folder)), known, alone
+        for own in LocalPool(n_jobs).each(_decided_piece, pieces, shared):
+            yield from (Decision(**decision) for decision in _by_request(own))
+
+
+def _decided_piece(
+    shared: tuple[Callable[[], Any], Sequence[int], How], piece: Piece
+) -> list[Any] | dict[str, Any]:
+    """Decide on some requests, as a piece of work."""
+    there, known, how = shared
+    router = there()
+    scored = router._zeroed_batches(known, *piece)
+    return _by_name([vars(router._decision(scores, how)) for scores in scored])
 
 
 def _by_name(packed: list[Any]) -> list[Any] | dict[str, Any]:

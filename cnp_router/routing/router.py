@@ -23,8 +23,15 @@ from cnp_router.records import (
     positions,
     string_tuple,
 )
-from cnp_router.routing.deciding import Deciding, warn
-from cnp_router.routing.many import check_requests, in_pieces, in_thread, scored_elsewhere
+from cnp_router.routing.deciding import Deciding, Decision, How, warn
+from cnp_router.routing.many import (
+    check_requests,
+    decided_elsewhere,
+    in_pieces,
+    in_thread,
+    scored_elsewhere,
+)
+from cnp_router.routing.recipient import Reason, Reasons
 from cnp_router.routing.restriction import Restriction
 from cnp_router.routing.result import Routing, Scores
 from cnp_router.routing.routing_telemetry import watched_routing
@@ -197,10 +204,19 @@ class Router(Deciding):
     ) -> Iterator[Scores]:
         pieces = in_pieces(requests, dates, n_jobs)
         if len(pieces) == 1:
-            found = self._in_batches(places, *pieces[0])
+            yield from self._zeroed_batches(places, *pieces[0])
         else:
             found = scored_elsewhere(copy.copy(self), pieces, places, n_jobs)
-        yield from (_zeroed(scores, places) for scores in found)
+            yield from (_zeroed(scores, places) for scores in found)
+
+    def _zeroed_batches(
+        self,
+        places: Sequence[int],
+        requests: Sequence[str],
+        dates: Sequence[datetime.date | None],
+    ) -> Iterator[Scores]:
+        """Yield the scores of requests, a batch at a time, in which known APIs are 0."""
+        return (_zeroed(scores, places) for scores in self._in_batches(places, requests, dates))
 
     def _in_batches(
         self,
@@ -350,7 +366,9 @@ class Router(Deciding):
         dates : iterable of datetime.date or None, optional
             One for each request, as in `score`.
         n_jobs : int, default=1
-            Processes that score, as in `score_many`; this one decides.
+            Processes that score and decide, as in `score_many`. What they need of a rule of your
+            own must be what pickle can take. Reasons are found when they are first read, by
+            scoring that request once more.
 
         Returns
         -------
@@ -376,9 +394,38 @@ class Router(Deciding):
         how = self._how(known, among, exclude, select, threshold, fallback)
         with telemetry.span("route") as span:
             span.set(cnp_router__apis=len(self.apis))
-            scored = self._scored(asked, places, days, check_jobs(n_jobs))
-            pairs = zip(asked, scored, strict=True)
-            return [self._decided(request, scores, how) for request, scores in pairs]
+            pieces = in_pieces(asked, days, check_jobs(n_jobs))
+            if len(pieces) == 1:
+                scored = zip(asked, self._zeroed_batches(places, asked, days), strict=True)
+                return [self._decided(request, scores, how) for request, scores in scored]
+            now = copy.copy(self)  # others may observe meanwhile
+            decided = decided_elsewhere(now, pieces, places, how, n_jobs)
+            return [
+                self._decided_elsewhere(now, request, day, places, decision, how)
+                for request, day, decision in zip(asked, days, decided, strict=True)
+            ]
+
+    def _decided_elsewhere(
+        self,
+        before: Router,
+        request: str,
+        day: datetime.date | None,
+        places: Sequence[int],
+        decision: Decision,
+        how: How,
+    ) -> Routing:
+        """Return the routing of a decision that another process made, for this router as it was.
+
+        The request is scored here, too, where its reasons are read, or a fallback is asked.
+        """
+
+        def scores() -> Scores:
+            return _zeroed(before._scores(request, places, day), places)
+
+        def explaining() -> dict[str, tuple[Reason, ...]]:
+            return before._explaining(scores(), decision.chosen)()
+
+        return self._routing(request, decision, how, Reasons(explaining), scores)
 
     async def aroute(
         self,

@@ -17,9 +17,7 @@ try:
 except ImportError:  # a scipy that has them elsewhere
     loops = None
 
-__all__ = ["Rows", "dense_times", "product", "taken", "times"]
-
-_MOST_32 = np.iinfo(np.int32).max
+__all__ = ["Rows", "add_up", "below", "dense_times", "taken", "times"]
 
 
 class Rows(NamedTuple):
@@ -70,20 +68,87 @@ def taken(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> Rows:
     return Rows(data, indices, own, shape)
 
 
-def times(rows: Rows, vector: NDArray[Any]) -> NDArray[Any]:
-    """Return the product of each row and a vector.
+def below(above: sparse.csr_array | Rows, rows: sparse.csr_array | Rows) -> Rows:
+    """Return the rows of both, those of the first above the others.
 
     Examples
     --------
-    >>> rows = taken(sparse.csr_array(np.eye(2, dtype=np.float32)), np.array([1, 0]))
-    >>> times(rows, np.array([3.0, 4.0], dtype=np.float32))
-    array([4., 3.], dtype=float32)
+    >>> rows = sparse.csr_array([[0.0, 2.0]])
+    >>> below(rows, rows).toarray()
+    array([[0., 2.],
+           [0., 2.]])
+    """
+    end = above.indptr[-1]
+    return Rows(
+        np.concatenate([above.data, rows.data]),
+        np.concatenate([above.indices, rows.indices]),
+        np.concatenate([above.indptr, rows.indptr[1:] + end]),
+        (above.shape[0] + rows.shape[0], above.shape[1]),
+    )
+
+
+def times(
+    matrix: sparse.csr_array | Rows, lines: NDArray[np.intp], vector: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the product of some rows of a matrix, which best ascend, and a vector.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[1, 0], [0, 2]], dtype=np.float32))
+    >>> times(rows, np.array([0, 1]), np.array([3.0, 4.0], dtype=np.float32))
+    array([3., 8.], dtype=float32)
     """
     if loops is None:
-        return np.asarray(rows.matrix() @ vector)
-    products = np.zeros(rows.shape[0], dtype=np.result_type(rows.data, vector))
-    loops.csr_matvec(*rows.shape, rows.indptr, rows.indices, rows.data, vector, products)
-    return products
+        return np.asarray(taken(matrix, lines).matrix() @ vector)
+    pointers = _apart(matrix, lines[::-1])
+    n_rows = max(len(pointers) - 1, 0)
+    products = np.zeros(n_rows, dtype=np.result_type(matrix.data, vector))
+    of = pointers, matrix.indices, matrix.data
+    loops.csr_matvec(n_rows, matrix.shape[1], *of, vector, products)
+    return products[::-2]
+
+
+def add_up(
+    matrix: sparse.csr_array | Rows,
+    lines: NDArray[np.intp],
+    weights: NDArray[np.float32],
+    into: NDArray[np.float32],
+) -> None:
+    """Add some rows of a matrix, each times its weight, to a vector: the last row first.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[1, 0], [0, 2]], dtype=np.float32))
+    >>> total = np.ones(2, dtype=np.float32)
+    >>> add_up(rows, np.array([1, 0]), np.array([3.0, 4.0], dtype=np.float32), total)
+    >>> total
+    array([5., 7.], dtype=float32)
+    """
+    if not len(lines):
+        return
+    order = lines.argsort()[::-1]
+    lines, weights = lines[order], weights[order]
+    if loops is None:
+        own = taken(matrix, lines)
+        sizes = own.indptr[1:] - own.indptr[:-1]
+        np.add.at(into, own.indices, own.data * weights.repeat(sizes))
+        return
+    pointers = _apart(matrix, lines)
+    each = np.zeros(len(pointers) - 1, dtype=np.float32)
+    each[::2] = weights
+    of = pointers, matrix.indices, matrix.data  # rows are the columns of the transposed matrix
+    loops.csc_matvec(matrix.shape[1], len(each), *of, each, into)
+
+
+def _apart(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> NDArray[Any]:
+    """Return pointers to some rows of a matrix, with what lies between two of them as one more row.
+
+    So nothing needs to be copied. Where the rows descend, there is nothing in between.
+    """
+    pointers = np.empty(2 * len(lines), dtype=matrix.indptr.dtype)
+    pointers[::2] = matrix.indptr.take(lines)
+    pointers[1::2] = matrix.indptr.take(lines + 1)
+    return pointers
 
 
 def dense_times(rows: sparse.csr_array | Rows, matrix: NDArray[Any]) -> NDArray[Any]:
@@ -102,30 +167,3 @@ def dense_times(rows: sparse.csr_array | Rows, matrix: NDArray[Any]) -> NDArray[
     of = rows.indptr, rows.indices, rows.data
     loops.csr_matvecs(n_rows, n, width, *of, matrix.ravel(), products.ravel())
     return products
-
-
-def product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> Rows:
-    """Return ``rows @ matrix``.
-
-    Examples
-    --------
-    >>> rows = sparse.csr_array(np.array([[0.0, 2.0]]))
-    >>> product(rows, sparse.csr_array(np.array([[1.0, 0.0], [0.0, 3.0]]))).data
-    array([6.])
-    """
-    n_rows, n_columns = shape = rows.shape[0], matrix.shape[1]
-    pointers, terms = matrix.indptr, rows.indices
-    # There are no more entries than that, which is known without counting them.
-    most = int((pointers.take(terms + 1) - pointers.take(terms)).sum(dtype=np.int64))
-    most = min(most, n_rows * n_columns)
-    if loops is None or most > _MOST_32:
-        found = (rows.matrix() if isinstance(rows, Rows) else rows) @ matrix
-        return Rows(found.data, found.indices, found.indptr, shape)
-    kind = pointers.dtype
-    own = np.empty(n_rows + 1, dtype=kind)
-    data = np.empty(most, dtype=np.result_type(rows.data, matrix.data))
-    indices = np.empty(most, dtype=kind)
-    rows_ = rows.indptr.astype(kind, copy=False), terms.astype(kind, copy=False), rows.data
-    into = own, indices, data
-    loops.csr_matmat(n_rows, n_columns, *rows_, pointers, matrix.indices, matrix.data, *into)
-    return Rows(data[: own[-1]], indices[: own[-1]], own, shape)

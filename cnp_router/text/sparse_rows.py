@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.kernels import Rows, product
+from cnp_router.text.kernels import Rows, add_up
 
 __all__ = [
     "GrowingRows",
@@ -153,4 +154,8 @@ def dense_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> ND
     array([[0., 3.],
            [1., 6.]], dtype=float32)
     """
-    return product(rows, matrix).toarray()
+    products = np.zeros((rows.shape[0], matrix.shape[1]), dtype=np.float32)
+    ends = rows.indptr.tolist()
+    for line, (begin, end) in zip(products, itertools.pairwise(ends), strict=True):
+        add_up(matrix, rows.indices[begin:end], rows.data[begin:end], line)
+    return products

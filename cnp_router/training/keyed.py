@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Filled", "added", "counted", "distinct", "highest", "scattered", "summed", "valued"]
+__all__ = ["Filled", "counted", "distinct", "highest", "scattered", "summed", "valued"]
 
 # With so many cells a key, or fewer, a table of all keys is faster than putting them in order.
 _CELLS_A_KEY = 32
+_CELLS = 1 << 17  # of a table that a cache holds
+_MOST_32 = np.iinfo(np.int32).max
 
 
 def distinct(keys: NDArray[Any]) -> NDArray[Any]:
@@ -41,13 +43,14 @@ def counted(keys: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArra
     >>> counted(np.array([3, 1, 3]), 5)
     (array([1, 3]), array([1, 2]))
     """
-    if size <= _CELLS_A_KEY * len(keys):
+    if size <= _CELLS_A_KEY * len(keys) and size <= _CELLS:
         times = np.bincount(keys, minlength=size)
         (there,) = times.nonzero()
         return there, times[there]
-    ordered = np.sort(keys)
+    # Half as long, they are sorted in half the time.
+    ordered = np.sort(keys.astype(np.int32) if size <= _MOST_32 else keys)
     firsts = _firsts(ordered)
-    return ordered[firsts], np.diff(firsts, append=len(ordered))
+    return ordered[firsts].astype(np.intp), np.diff(firsts, append=len(ordered))
 
 
 def summed(
@@ -162,27 +165,3 @@ def valued(
     found = values[place]
     found[keys[place] != wanted] = 0
     return found
-
-
-def added(
-    keys: NDArray[np.intp], values: NDArray[np.float32], size: int
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Return the distinct keys, ascending, and the sum of the values of each, added in their order.
-
-    As a sparse product does; a sum of 0 may be left out.
-
-    Examples
-    --------
-    >>> added(np.array([3, 1, 3]), np.array([0.5, 1.0, 2.0], dtype=np.float32), 5)
-    (array([1, 3]), array([1. , 2.5], dtype=float32))
-    """
-    cells = _SCRATCH.zeros(size)
-    try:
-        np.add.at(cells, keys, values)
-        if size <= _CELLS_A_KEY * len(keys):
-            (there,) = cells[:size].nonzero()
-        else:
-            there = distinct(keys)
-        return there, cells[there]
-    finally:
-        cells[keys] = 0

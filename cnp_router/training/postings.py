@@ -14,19 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.entries import entries, places
-from cnp_router.text.kernels import Rows, product, taken, times
-from cnp_router.training.keyed import Filled, added
+from cnp_router.text import dense_product
+from cnp_router.text.entries import places
+from cnp_router.text.kernels import Rows, add_up, dense_times, taken, times
+from cnp_router.training.keyed import Filled, distinct
 
 __all__ = [
     "EXACT",
     "MOST",
+    "TINY",
     "best",
     "best_of_each",
+    "best_of_lines",
+    "best_products",
     "champions",
+    "part_products",
     "pooled",
     "postings",
     "ranked",
+    "reached",
     "reduced",
     "row_products",
     "segments",
@@ -40,7 +46,10 @@ MOST = 512  # items a term
 _BESIDE, _LAST = 64, np.iinfo(np.int64).max  # segments that are sorted beside each other
 _FEW_KEYS = 2_048  # are sorted as one before they stand beside each other
 _BITS, _HIGHEST = 31, np.int32(0x7FFFFFFF)  # of a positive number
-_FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
+TINY = np.finfo(np.float32).tiny  # smaller products are taken for 0
+_MANY_COLUMNS = 1 << 18  # of which only those are looked at that may be something
+_CELLS = 1 << 18  # of all products of some rows: about what a cache holds
+_FEWER = 4  # times as many as are wanted
 # The floors of segments that are no longer than this are looked for together, of so many at once.
 _SHORT, _AT_ONCE = 256, 2_048
 
@@ -225,50 +234,129 @@ def best(values: NDArray[np.float32], most: int) -> NDArray[np.intp]:
     return np.asarray(kept)
 
 
+def reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
+    """Return what at least so many values of each line reach, and hardly more.
+
+    So many of the largest of every few: they are there at once, and there are fewer to order.
+    """
+    n_lines, width = values.shape
+    if width <= most:
+        return np.full(n_lines, -np.inf, dtype=np.float32)
+    few = max(width // (_FEWER * most), 1)
+    of = width // few
+    largest = values[:, : few * of].reshape(n_lines, few, of).max(axis=1)
+    return np.asarray(np.partition(largest, of - most, axis=1)[:, of - most])
+
+
 def row_products(
     queries: sparse.csr_array | Rows,
     items: sparse.csr_array,
     of: NDArray[np.intp],
     starts: NDArray[np.intp],
-    parts: NDArray[np.intp] | None = None,
 ) -> NDArray[np.float32]:
     """Return the product of each request with some rows of a matrix, one request after the other.
 
-    Those of request `i` are ``of[starts[i] : starts[i + 1]]``. It is row `i` of `queries`, or where
-    `parts` says so rows ``parts[i] : parts[i + 1]``, of which the highest product counts.
+    Those of request `i`, which is row `i` of `queries`, are ``of[starts[i] : starts[i + 1]]``.
     """
     products = np.zeros(len(of), dtype=np.float32)
-    parts = np.arange(len(starts)) if parts is None else parts
-    begins, first = starts.tolist(), parts.tolist()
-    for row, (begin, end) in enumerate(itertools.pairwise(begins)):
+    ends = queries.indptr.tolist()
+    for row, (begin, end) in enumerate(itertools.pairwise(starts.tolist())):
         if begin == end:
             continue
-        own = taken(items, of[begin:end])
-        for part in range(first[row], first[row + 1]):
-            said = slice(*queries.indptr[part : part + 2])
-            with Filled(queries.indices[said], queries.data[said], items.shape[1]) as request:
-                found = times(own, request)
-            if part > first[row]:
-                np.maximum(found, products[begin:end], out=found)
-            products[begin:end] = found
+        said = slice(ends[row], ends[row + 1])
+        with Filled(queries.indices[said], queries.data[said], items.shape[1]) as request:
+            products[begin:end] = times(items, of[begin:end], request)
     return products
 
 
-def sparse_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> Rows:
-    """Return ``rows @ matrix``. Of a few rows, what it takes does not grow with the columns."""
-    n_rows, width = rows.shape[0], matrix.shape[1]
-    if n_rows > _FEW_ROWS or width <= _MANY_COLUMNS:  # clearing so many takes no time
-        return product(rows, matrix)
+def part_products(parts: Rows, items: Rows) -> NDArray[np.float32]:
+    """Return the products of some items with the parts of a request: (n_items, n_parts).
+
+    Only what the items have in common with any part is multiplied.
+
+    Examples
+    --------
+    >>> parts = sparse.csr_array(np.array([[1, 0, 0], [0, 2, 0]], dtype=np.float32))
+    >>> both = taken(parts, np.arange(2))
+    >>> part_products(both, both)
+    array([[1., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    terms = distinct(parts.indices)
+    weights = np.zeros((len(terms), parts.shape[0]), dtype=np.float32)
+    weights[terms.searchsorted(parts.indices), segments(parts.indptr)] = parts.data
+    with Filled(terms, np.arange(1, len(terms) + 1), items.shape[1]) as number:
+        place = number.take(items.indices)
+    (common,) = (place > 0).nonzero()
+    kind = items.indptr.dtype
+    columns, pointers = place[common].astype(kind), common.searchsorted(items.indptr).astype(kind)
+    columns -= 1
+    shape = len(pointers) - 1, len(terms)
+    return dense_times(Rows(items.data[common], columns, pointers, shape), weights)
+
+
+def best_products(
+    rows: sparse.csr_array | Rows, index: sparse.csr_array, most: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
+    """Return the largest positive products of each row with an index, as `pooled` does.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[1, 2]], dtype=np.float32))
+    >>> index = sparse.csr_array(np.array([[3, 0, 9], [4, 0, 0]], dtype=np.float32))
+    >>> best_products(rows, index, 1)
+    (array([0, 1]), array([0]), array([11.], dtype=float32))
+    """
+    n_rows, width = rows.shape[0], index.shape[1]
+    if width > _MANY_COLUMNS:
+        return pooled(sparse_product(rows, index), most)
+    at_once = max(_CELLS // max(width, 1), 1)
+    found = []
+    for begin in range(0, n_rows, at_once):
+        pointers = rows.indptr[begin : begin + at_once + 1]
+        shape = len(pointers) - 1, rows.shape[1]
+        some = Rows(rows.data, rows.indices, pointers, shape)
+        found.append(best_of_lines(dense_product(some, index), most))
+    if len(found) == 1:
+        return found[0]
+    sizes = [starts[1:] - starts[:-1] for starts, _, _ in found]
+    starts = np.cumsum(np.concatenate([np.zeros(1, dtype=np.intp), *sizes]))
+    columns = [np.zeros(0, dtype=np.intp), *(own for _, own, _ in found)]
+    values = [np.zeros(0, dtype=np.float32), *(own for _, _, own in found)]
+    return starts, np.concatenate(columns), np.concatenate(values)
+
+
+def best_of_lines(
+    values: NDArray[np.float32], most: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
+    """Return the largest positive values of each line, as `pooled` does."""
+    n_lines, width = values.shape
+    least = np.maximum(reached(values, most), TINY)
+    (flat,) = (values >= least[:, None]).ravel().nonzero()
+    found, starts = values.ravel()[flat], flat.searchsorted(np.arange(n_lines + 1) * width)
+    kept = best_of_each(found, starts, most)
+    starts = kept.searchsorted(starts)
+    return starts, flat[kept] - segments(starts) * width, found[kept]
+
+
+def sparse_product(rows: sparse.csr_array | Rows, index: sparse.csr_array) -> Rows:
+    """Return ``rows @ index``, without what is 0; the columns of a row ascend.
+
+    What it takes does not grow with the columns.
+    """
+    width = index.shape[1]
     columns, values = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.float32)]
-    for row in range(n_rows):
-        own = slice(*rows.indptr[row : row + 2])
-        found = entries(matrix, rows.indices[own])
-        weights = found.data * rows.data[own].repeat(found.sizes)
-        there, sums = added(found.index.astype(np.intp), weights, width)
-        columns.append(there)
-        values.append(sums)
-    pointers = np.cumsum([0, *map(len, columns[1:])])
-    return Rows(np.concatenate(values), np.concatenate(columns), pointers, (n_rows, width))
+    for begin, end in itertools.pairwise(rows.indptr.tolist()):
+        said = rows.indices[begin:end]
+        there = distinct(taken(index, said).indices).astype(np.intp, copy=False)
+        with Filled(there, 0, width) as sums:
+            add_up(index, said, rows.data[begin:end], sums)
+            found = sums[there]
+        (some,) = found.nonzero()
+        columns.append(there[some])
+        values.append(found[some])
+    pointers = np.cumsum([len(own) for own in columns])
+    return Rows(np.concatenate(values), np.concatenate(columns), pointers, (rows.shape[0], width))
 
 
 def pooled(
@@ -276,12 +364,9 @@ def pooled(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
     """Return the largest positive values of each row: where each row begins, columns, values.
 
-    The columns ascend in each row.
+    The columns ascend in each row, as they do in what is given.
     """
     (kept,) = (found.data > 0).nonzero()
     starts = kept.searchsorted(found.indptr)
     kept = kept[best_of_each(found.data[kept], starts, most)]
-    starts = kept.searchsorted(found.indptr)
-    columns = found.indices[kept].astype(np.intp)
-    order = (segments(starts) * found.shape[1] + columns).argsort()
-    return starts, columns[order], found.data[kept[order]]
+    return kept.searchsorted(found.indptr), found.indices[kept].astype(np.intp), found.data[kept]

@@ -18,9 +18,8 @@ from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.parts import GIVEN, Memo, Part
-from cnp_router.training.postings import sparse_product
 from cnp_router.training.prior import Belief
-from cnp_router.training.views.columns import Column, Found, Pairs
+from cnp_router.training.views.columns import Column, Found, OfIndex, Pairs
 
 __all__ = [
     "Batch",
@@ -121,7 +120,7 @@ class Batch(Memo):
             if name in self._products:
                 return Found(self._products[name])
             encoder, index = self._indexes[name]
-            return Found(sparse_product(getattr(self.requests, encoder), index))
+            return OfIndex(getattr(self.requests, encoder), index)
 
         result: Found = self.once(name, found)
         return result

@@ -5,20 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from cnp_router.text.kernels import Rows
 from cnp_router.training.keyed import counted, scattered, valued
+from cnp_router.training.linear import times_vector
 from cnp_router.training.postings import (
+    TINY,
     best,
-    best_of_each,
+    best_of_lines,
+    best_products,
     pooled,
     ranked,
+    reached,
     reduced,
     segments,
+    sparse_product,
 )
 
 __all__ = [
@@ -26,6 +34,7 @@ __all__ = [
     "Dense",
     "Found",
     "Named",
+    "OfIndex",
     "Pairs",
     "Shared",
     "Sparse",
@@ -34,9 +43,6 @@ __all__ = [
     "named",
     "vector_products",
 ]
-
-_TINY = np.finfo(np.float32).tiny
-_FEWER = 4  # times as many as are wanted
 
 
 @dataclass(frozen=True)
@@ -112,12 +118,8 @@ class Found:
         The columns ascend in each request.
         """
         product = self.product
-        if not isinstance(product, np.ndarray):
-            return pooled(product, most)
-        rows, columns = (product > 0).nonzero()
-        values, starts = product[rows, columns], rows.searchsorted(np.arange(len(product) + 1))
-        kept = best_of_each(values, starts, most)
-        return kept.searchsorted(starts), columns[kept], values[kept]
+        by = best_of_lines if isinstance(product, np.ndarray) else pooled
+        return by(product, most)
 
     def forget(self, row: int, columns: NDArray[np.intp]) -> None:
         """Set some values of a request to 0, in place."""
@@ -127,6 +129,24 @@ class Found:
         else:
             own = slice(*product.indptr[row : row + 2])
             product.data[own][np.isin(product.indices[own], columns)] = 0
+
+
+class OfIndex(Found):
+    """The product of some requests with an index: all of it is there only where it is needed."""
+
+    def __init__(self, requests: sparse.csr_array, index: sparse.csr_array) -> None:
+        self._of = requests, index
+
+    @cached_property
+    def product(self) -> Rows:  # type: ignore[override]
+        """Rows of what is not 0."""
+        return sparse_product(*self._of)
+
+    def best(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
+        """Return the largest positive values of each request, as any `Found` does."""
+        if "product" in self.__dict__:
+            return super().best(most)
+        return best_products(*self._of, most)
 
 
 class Column(ABC):
@@ -273,9 +293,12 @@ def vector_products(
     """Return what says the product of each request's vector with the rows at some positions."""
 
     def exact(pairs: Pairs) -> NDArray[np.float32]:
-        return np.asarray(
-            np.einsum("ij,ij->i", rows.take(pairs.positions, axis=0), vectors[pairs.rows])
-        )
+        products = np.empty(len(pairs), dtype=np.float32)
+        # Request by request: what is taken of the rows stays in a cache.
+        for vector, (begin, end) in zip(vectors, pairwise(pairs.starts.tolist()), strict=True):
+            own = rows.take(pairs.positions[begin:end], axis=0)
+            products[begin:end] = times_vector(own, vector)
+        return products
 
     return exact
 
@@ -418,25 +441,11 @@ def _dense(
         apis, n_requests = group[0].apis, len(group[0].values)
         values = np.concatenate([column.values for column in group])
         n_lines, width = values.shape
-        floor = np.maximum(_reached(values, n_next), _TINY)
+        floor = np.maximum(reached(values, n_next), TINY)
         (flat,) = (values >= floor[:, None]).ravel().nonzero()
         line, at = np.divmod(flat, width)
         keys = line % n_requests * n_apis + (at if apis is None else apis[at])
         yield values.ravel()[flat], keys, np.bincount(line, minlength=n_lines)
-
-
-def _reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
-    """Return what at least so many values of each line reach, and hardly more.
-
-    So many of the largest of every few: they are there at once, and there are fewer to order.
-    """
-    n_lines, width = values.shape
-    if width <= most:
-        return np.full(n_lines, -np.inf, dtype=np.float32)
-    few = max(width // (_FEWER * most), 1)
-    of = width // few
-    largest = values[:, : few * of].reshape(n_lines, few, of).max(axis=1)
-    return np.asarray(np.partition(largest, of - most, axis=1)[:, of - most])
 
 
 def _sparse(

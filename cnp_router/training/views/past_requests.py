@@ -26,13 +26,13 @@ from cnp_router.training.linear import (
 from cnp_router.training.postings import (
     MOST,
     best_of_each,
+    best_products,
     champions,
     row_products,
     segments,
-    sparse_product,
 )
 from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
-from cnp_router.training.views.columns import Column, Dense, Found, Pairs, Sparse, at_places
+from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse, at_places
 from cnp_router.training.views.quotation import best_quote
 from cnp_router.training.views.votes import Votes
 
@@ -207,7 +207,7 @@ class HistoryView(View):
         """
         if self.corpus.few_labels:
             return np.arange(len(self.corpus.labels)), dense_product(words, self.weights)
-        starts, labels, values = Found(sparse_product(words, self.weights)).best(POOL)
+        starts, labels, values = best_products(words, self.weights, POOL)
         places, at = np.unique(labels, return_inverse=True)
         scores = np.zeros((words.shape[0], len(places)), dtype=np.float32)
         scores[segments(starts), at] = values

@@ -14,9 +14,10 @@ from scipy import sparse
 from cnp_router.routing import Reason
 from cnp_router.text import clauses, dense_product
 from cnp_router.text.entries import entries
-from cnp_router.text.kernels import Rows
+from cnp_router.text.kernels import Rows, below, taken
+from cnp_router.training.corpus import Specifications
 from cnp_router.training.keyed import highest
-from cnp_router.training.postings import pooled, row_products, segments, sparse_product
+from cnp_router.training.postings import best_products, part_products, row_products, segments
 from cnp_router.training.views.base import Batch, Evidence, Indexes, Products, View
 from cnp_router.training.views.columns import Column, Dense, Found, Pairs, Sparse
 from cnp_router.training.views.past_requests import POOL
@@ -68,12 +69,15 @@ class SpecificationView(View):
         if index.is_exact:
             words, characters = batch.product("words"), batch.product("characters")
             return Dense(words), Dense(characters), Dense(self._clause(batch, words))
-        said = _proposed(batch.found("words"), requests.word, index.word_rows)
-        spelt = _proposed(batch.found("characters"), requests.character, index.character_rows)
-        # How well the best one fits is looked at, too.
-        pairs = Pairs(segments(said.starts), said.positions, said.starts)
-        said = Sparse(said.starts, said.positions, said.at(pairs), said.at)
-        return said, spelt, self._clause_of_many(batch, said)
+        starts, positions, spelt = batch.found("characters").best(POOL)
+
+        def spelling(pairs: Pairs) -> NDArray[np.float32]:
+            rows = index.character_rows
+            return row_products(requests.character, rows, pairs.positions, pairs.starts)
+
+        by_words = _ByWords(requests.word, *self._parts(batch), index)
+        words, clause = by_words.proposed(batch.found("words"))
+        return words, Sparse(starts, positions, spelt, spelling), clause
 
     def _clause(self, batch: Batch, whole: NDArray[Any]) -> NDArray[Any]:
         """Return the similarity of the most similar clause of each request."""
@@ -96,37 +100,6 @@ class SpecificationView(View):
             vectors = self.corpus.encoders.word.rows(texts)
         starts = np.cumsum([0, *(len(parts[i]) for i in several)])
         return several, vectors, starts
-
-    def _clause_of_many(self, batch: Batch, whole: Sparse) -> Sparse:
-        """Return the same where the catalog is too large to look at all of it."""
-        several, vectors, begins = self._parts(batch)
-        if not several:
-            return whole
-        index, n_apis = self.corpus.specifications, self.corpus.n_apis
-        asked = np.zeros(len(batch), dtype=bool)
-        asked[several] = True
-        found = sparse_product(vectors, index.word_columns)
-        starts, positions, similar = pooled(found, POOL)
-        rows = segments(whole.starts)
-        as_one = ~asked[rows]
-        owner = np.repeat(several, np.diff(begins))
-        keys = np.concatenate([owner[segments(starts)], rows[as_one]]) * n_apis
-        keys += np.concatenate([positions, whole.positions[as_one]])
-        values = np.concatenate([similar, whole.values[as_one]])
-        keys, values = highest(keys, values, len(batch) * n_apis)
-        proposed = Pairs.of(keys, n_apis, len(batch))
-        n_parts = np.zeros(len(batch), dtype=np.intp)
-        n_parts[several] = np.diff(begins)
-        parts = np.concatenate([[0], n_parts.cumsum()])
-
-        def exact(pairs: Pairs) -> NDArray[np.float32]:
-            scores = row_products(vectors, index.word_rows, pairs.positions, pairs.starts, parts)
-            alone = ~asked[pairs.rows]
-            if alone.any():
-                scores[alone] = whole.at(pairs)[alone]
-            return scores
-
-        return Sparse(proposed.starts, proposed.positions, values, exact)
 
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how well the best specification fits."""
@@ -156,13 +129,68 @@ class SpecificationView(View):
         }
 
 
-def _proposed(found: Found, queries: sparse.csr_array, rows: sparse.csr_array) -> Sparse:
-    """Return what an index proposes, and the similarity of each request to any API."""
+class _ByWords:
+    """The similarity of specifications to requests, and to the clauses of those with `several`.
 
-    def exact(pairs: Pairs) -> NDArray[np.float32]:
-        return row_products(queries, rows, pairs.positions, pairs.starts)
+    `begins` says where the clauses of each begin.
+    """
 
-    return Sparse(*found.best(POOL), exact)
+    def __init__(
+        self,
+        requests: sparse.csr_array,
+        several: Sequence[int],
+        clauses: sparse.csr_array | Rows,
+        begins: NDArray[np.intp],
+        index: Specifications,
+    ) -> None:
+        n_requests = requests.shape[0]
+        self._clauses, self._index = clauses, index
+        self._several, self._begins = np.asarray(several, dtype=np.intp), begins
+        # Of each request itself and its clauses.
+        self._lines = [np.array([row]) for row in range(n_requests)]
+        self._said: sparse.csr_array | Rows = requests
+        if several:
+            self._said = below(requests, clauses)
+            ends = itertools.pairwise((begins + n_requests).tolist())
+            for row, (begin, end) in zip(several, ends, strict=True):
+                self._lines[row] = np.array([row, *range(begin, end)])
+        self._last: tuple[Pairs, tuple[NDArray[np.float32], NDArray[np.float32]]] | None = None
+
+    def proposed(self, found: Found) -> tuple[Sparse, Sparse]:
+        """Return the column of whole requests, and that of the most similar clauses."""
+        starts, positions, _ = found.best(POOL)
+        pairs = Pairs(segments(starts), positions, starts)
+        # How well the best one fits is looked at, too.
+        words = Sparse(starts, positions, self._at(pairs)[0], lambda pairs: self._at(pairs)[0])
+        if not len(self._several):
+            return words, words
+        n_requests, n_apis = len(self._lines), len(self._index.catalog)
+        begins, said, values = best_products(self._clauses, self._index.word_columns, POOL)
+        owner = self._several.repeat(self._begins[1:] - self._begins[:-1])
+        alone = ~np.isin(pairs.rows, self._several)
+        keys = np.concatenate([owner[segments(begins)], pairs.rows[alone]]) * n_apis
+        keys += np.concatenate([said, positions[alone]])
+        values = np.concatenate([values, words.values[alone]])
+        keys, values = highest(keys, values, n_requests * n_apis)
+        own = Pairs.of(keys, n_apis, n_requests)
+        return words, Sparse(own.starts, own.positions, values, lambda pairs: self._at(pairs)[1])
+
+    def _at(self, pairs: Pairs) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return both similarities of some pairs: both columns are asked about the same ones."""
+        if self._last is None or self._last[0] is not pairs:
+            self._last = pairs, self._similarities(pairs)
+        return self._last[1]
+
+    def _similarities(self, pairs: Pairs) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        whole = np.zeros(len(pairs), dtype=np.float32)
+        best = np.zeros(len(pairs), dtype=np.float32)
+        ends = itertools.pairwise(pairs.starts.tolist())
+        for lines, (begin, end) in zip(self._lines, ends, strict=True):
+            own = taken(self._index.word_rows, pairs.positions[begin:end])
+            found = part_products(taken(self._said, lines), own)
+            whole[begin:end] = found[:, 0]
+            best[begin:end] = found[:, 1:].max(axis=1) if len(lines) > 1 else found[:, 0]
+        return whole, best
 
 
 def _listed(parts: Sequence[str]) -> str:
