@@ -98,14 +98,20 @@ class Head:
     def first(self, n: int) -> NDArray[np.intp] | None:
         """Return the positions of the `n` most probable, in order; None if not all are sure."""
         if not 0 < n < len(self.positions) or "ranked" in self.__dict__:
-            return self.ranked[:n] if n <= len(self.ranked) else None
+            return self._at(self.order[:n]) if n <= len(self.ranked) else None
         # Only those are put in order, which are often few.
         least = np.partition(self.probabilities, -n)[-n]
         if least <= self.highest_behind:
             return None
         (likely,) = (self.probabilities >= least).nonzero()
         order = np.argsort(-self.probabilities[likely], kind="stable")
-        return np.asarray(self.positions[likely[order[:n]]])
+        return self._at(likely[order[:n]])
+
+    def _at(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the positions at some places, which `places` need not look for then."""
+        positions = self.positions[places]
+        self.__dict__["_last"] = positions, places
+        return positions
 
     def n_at_least(self, least: float) -> int:
         """Return how many have at least some probability."""
@@ -140,6 +146,9 @@ class Head:
 
     def places(self, positions: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """Return where some positions stand in the head; None if one of them is not in it."""
+        last: tuple[Any, NDArray[np.intp]] | None = self.__dict__.get("_last")
+        if last is not None and last[0] is positions:
+            return last[1]
         if not 0 < len(positions) <= len(self.positions):
             return None
         found: NDArray[np.intp] = self.positions.searchsorted(positions)
@@ -148,14 +157,14 @@ class Head:
 
     def log_none_without(self, places: NDArray[np.intp]) -> float:
         """Return `log_none` of what is left without some places of the head."""
-        return float(self._log_unneeded[self._left(places)].sum()) + self._behind_log_none
+        return float(self._log_unneeded[self.left(places)].sum()) + self._behind_log_none
 
     def left_without(self, places: NDArray[np.intp], n: int) -> tuple[NDArray[Any], float]:
         """Return the `n` highest probabilities without some places of the head, and the other sum.
 
         That is the sum of all others that are left.
         """
-        left = self._left(places)
+        left = self.left(places)
         mass = float(self.probabilities[left].sum()) + self._behind_mass
         if n <= 0:
             return _NOTHING, mass
@@ -164,7 +173,8 @@ class Head:
             highest = np.sort(np.concatenate([highest, self._highest_behind(n)]))[::-1][:n]
         return highest, mass - float(highest.sum())
 
-    def _left(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def left(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which of the head are left without some places of it."""
         left = np.ones(len(self.positions), dtype=bool)
         left[places] = False
         return left

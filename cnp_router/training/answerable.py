@@ -363,7 +363,7 @@ def _fits_of(found: Candidates, p: NDArray[Any], strength: float) -> NDArray[Any
     if not len(p):
         return np.zeros(2 * len(found.likeness))
     features, columns = found.features, found.likeness
-    best = np.argsort(-p, kind="stable")[:_BEST]
+    best = np.argpartition(p, -_BEST)[-_BEST:] if len(p) > _BEST else np.arange(len(p))
     share = p[best]
     share /= max(share.sum(), 1e-9)
     highest = features[:, : columns.max(initial=-1) + 1].max(axis=0)[columns]

@@ -21,7 +21,6 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_instance
 from cnp_router.routing import Reason, Router, Scores
-from cnp_router.routing.head import is_in
 from cnp_router.storage import load_model, save_model
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.categories import CategoryClassifier
@@ -168,8 +167,8 @@ class LearnedRouter(Router):
         self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
     ) -> float:
         if isinstance(scores, LearnedScores):  # the confidence was learned from the candidates
-            p = scores.at(scores.candidates)
-            outside = p[~is_in(scores.candidates, chosen)]
+            p, left = scores.of_candidates(chosen)
+            outside = p[left]
         else:
             p = scores.probabilities
             outside = np.delete(p, chosen)

@@ -52,6 +52,14 @@ class LearnedScores(HeadScores):
     served: float = field(kw_only=True)
     candidates: NDArray[np.intp] = field(kw_only=True)
 
+    def of_candidates(self, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the probability of each candidate, and whether it is not among some chosen."""
+        head, candidates = self.head, self.candidates
+        places, taken = head.places(candidates), head.places(chosen)
+        if places is None or taken is None:
+            return self.at(candidates), ~is_in(candidates, chosen)
+        return head.probabilities[places], head.left(taken)[places]
+
     def packed(self) -> dict[str, Any]:
         """Return what of it is not the router's: what goes from one process to another."""
         own = {each.name for each in fields(self)} - _OF_THE_ROUTER

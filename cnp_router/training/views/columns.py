@@ -44,6 +44,8 @@ __all__ = [
     "vector_products",
 ]
 
+_CELLS = 1 << 15
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -429,17 +431,21 @@ def named(columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_
 def _dense(
     columns: Sequence[Column], n_apis: int, n_next: int
 ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield what may be the next best by the columns of all APIs: those of the same places at once.
+    """Yield what may be the next best by the columns of all APIs.
 
-    Their values, their keys, and how many there are of each request by each column.
+    Their values, their keys, and how many there are of each request by each column. Those of the
+    same places are looked at together, where a cache holds them.
     """
-    groups: dict[int, list[Dense]] = {}
-    for column in columns:
+    groups: dict[tuple[int, int], list[Dense]] = {}
+    for place, column in enumerate(columns):
         if isinstance(column, Dense):
-            groups.setdefault(id(column.apis), []).append(column)
+            apart = place if column.values.size > _CELLS else 0
+            groups.setdefault((id(column.apis), apart), []).append(column)
     for group in groups.values():
         apis, n_requests = group[0].apis, len(group[0].values)
-        values = np.concatenate([column.values for column in group])
+        values = group[0].values
+        if len(group) > 1:
+            values = np.concatenate([column.values for column in group])
         n_lines, width = values.shape
         floor = np.maximum(reached(values, n_next), TINY)
         (flat,) = (values >= floor[:, None]).ravel().nonzero()

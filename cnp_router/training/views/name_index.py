@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Annotated, Any, Self
 from zlib import crc32
 
@@ -130,35 +131,35 @@ class NameIndex(Part):
 
     def wholly(self, texts: Sequence[str]) -> Sparse:
         """Return the APIs whose whole name is in each text, however spaced, and its weight."""
-        found = [self._named_in(pieces(text)) for text in texts]
-        return Sparse.across([(apis, self.weight[apis]) for apis in found])
+        found = [self._names_in(pieces(text)) for text in texts]
+        asked = np.array([_hash(name) for own in found for name in own], dtype=np.uint64)
+        first = self.hashes.searchsorted(asked)
+        sizes = self.hashes.searchsorted(asked, side="right") - first
+        where = np.arange(sizes.sum()) + (first - sizes.cumsum() + sizes).repeat(sizes)
+        n_apis = len(self.weight)
+        rows = np.arange(len(texts)).repeat([len(own) for own in found]).repeat(sizes)
+        pairs = Pairs.of(distinct(rows * n_apis + self.named[where]), n_apis, len(texts))
+        return Sparse(pairs.starts, pairs.positions, self.weight[pairs.positions])
 
-    def _named_in(self, tokens: Sequence[str]) -> NDArray[np.intp]:
-        """Return the APIs of which the pieces of a text are the whole name, some after another."""
+    def _names_in(self, tokens: Sequence[str]) -> set[str]:
+        """Return what may be the whole name of an API, made of some pieces one after another."""
         whole = "".join(tokens)
         longest, longest_from, mask = self._longest, self._longest_from, len(self.filter) - 1
         found: set[str] = set()
-        begin = 0
-        for start, token in enumerate(tokens):
-            most = longest_from[whole[begin : begin + _BEGIN]]
-            if most:  # else it begins as no name does, like most
-                latest = begin + most
-                end, checksum = begin, 0
-                for i in range(start, min(start + MAX_NAME_PIECES, len(tokens))):
-                    end += len(tokens[i])
-                    if end > latest and most != _MOST_LENGTH:
-                        break
-                    checksum = crc32(tokens[i].encode(), checksum)
-                    if longest[checksum & mask]:
-                        found.add(whole[begin:end])
-            begin += len(token)
-        if not found:
-            return np.zeros(0, dtype=np.intp)
-        asked = np.array([_hash(name) for name in found if len(name) > 1], dtype=np.uint64)
-        first = np.searchsorted(self.hashes, asked)
-        last = np.searchsorted(self.hashes, asked, side="right")
-        own = [self.named[i:j] for i, j in zip(first.tolist(), last.tolist(), strict=True)]
-        return distinct(np.concatenate([np.zeros(0, dtype=np.intp), *own]))
+        begins = list(accumulate(map(len, tokens), initial=0))
+        lengths = [longest_from[whole[begin : begin + _BEGIN]] for begin in begins]
+        for start in filter(lengths.__getitem__, range(len(tokens))):  # most begin as no name does
+            begin, most = begins[start], lengths[start]
+            latest = begin + most if most != _MOST_LENGTH else len(whole)
+            checksum = 0
+            for i in range(start, min(start + MAX_NAME_PIECES, len(tokens))):
+                end = begins[i + 1]
+                if end > latest:
+                    break
+                checksum = crc32(tokens[i].encode(), checksum)
+                if longest[checksum & mask]:
+                    found.add(whole[begin:end])
+        return found
 
     @cached_property
     def _column(self) -> dict[str, int]:
