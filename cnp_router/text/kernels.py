@@ -17,7 +17,18 @@ try:
 except ImportError:  # a scipy that has them elsewhere
     loops = None
 
-__all__ = ["Rows", "add_up", "below", "dense_times", "taken", "times"]
+__all__ = [
+    "Rows",
+    "add_up",
+    "below",
+    "dense_times",
+    "descending",
+    "product",
+    "taken",
+    "times",
+]
+
+_MOST_32 = np.iinfo(np.int32).max
 
 
 class Rows(NamedTuple):
@@ -68,6 +79,23 @@ def taken(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> Rows:
     return Rows(data, indices, own, shape)
 
 
+def descending(rows: sparse.csr_array | Rows) -> Rows:
+    """Return rows whose columns descend.
+
+    Examples
+    --------
+    >>> descending(sparse.csr_array([[1.0, 2.0], [3.0, 0.0]])).indices.tolist()
+    [1, 0, 0]
+    """
+    n_rows, width = rows.shape
+    keys = rows.indices
+    if n_rows > 1:
+        lines = np.arange(0, n_rows * width, width)
+        keys = keys - lines.repeat(rows.indptr[1:] - rows.indptr[:-1])
+    order = keys.argsort()[::-1]
+    return Rows(rows.data[order], rows.indices[order], rows.indptr, rows.shape)
+
+
 def below(above: sparse.csr_array | Rows, rows: sparse.csr_array | Rows) -> Rows:
     """Return the rows of both, those of the first above the others.
 
@@ -111,10 +139,10 @@ def times(
 def add_up(
     matrix: sparse.csr_array | Rows,
     lines: NDArray[np.intp],
-    weights: NDArray[np.float32],
-    into: NDArray[np.float32],
+    weights: NDArray[Any],
+    into: NDArray[Any],
 ) -> None:
-    """Add some rows of a matrix, each times its weight, to a vector: the last row first.
+    """Add some rows of a matrix, which best descend, each times its weight, to a vector.
 
     Examples
     --------
@@ -126,15 +154,13 @@ def add_up(
     """
     if not len(lines):
         return
-    order = lines.argsort()[::-1]
-    lines, weights = lines[order], weights[order]
     if loops is None:
         own = taken(matrix, lines)
         sizes = own.indptr[1:] - own.indptr[:-1]
         np.add.at(into, own.indices, own.data * weights.repeat(sizes))
         return
     pointers = _apart(matrix, lines)
-    each = np.zeros(len(pointers) - 1, dtype=np.float32)
+    each = np.zeros(len(pointers) - 1, dtype=weights.dtype)
     each[::2] = weights
     of = pointers, matrix.indices, matrix.data  # rows are the columns of the transposed matrix
     loops.csc_matvec(matrix.shape[1], len(each), *of, each, into)
@@ -167,3 +193,30 @@ def dense_times(rows: sparse.csr_array | Rows, matrix: NDArray[Any]) -> NDArray[
     of = rows.indptr, rows.indices, rows.data
     loops.csr_matvecs(n_rows, n, width, *of, matrix.ravel(), products.ravel())
     return products
+
+
+def product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> Rows:
+    """Return ``rows @ matrix``.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[0.0, 2.0]]))
+    >>> product(rows, sparse.csr_array(np.array([[1.0, 0.0], [0.0, 3.0]]))).data
+    array([6.])
+    """
+    n_rows, n_columns = shape = rows.shape[0], matrix.shape[1]
+    pointers, terms = matrix.indptr, rows.indices
+    # There are no more entries than that, which is known without counting them.
+    most = int((pointers.take(terms + 1) - pointers.take(terms)).sum(dtype=np.int64))
+    most = min(most, n_rows * n_columns)
+    if loops is None or most > _MOST_32:
+        found = (rows.matrix() if isinstance(rows, Rows) else rows) @ matrix
+        return Rows(found.data, found.indices, found.indptr, shape)
+    kind = pointers.dtype
+    own = np.empty(n_rows + 1, dtype=kind)
+    data = np.empty(most, dtype=np.result_type(rows.data, matrix.data))
+    indices = np.empty(most, dtype=kind)
+    rows_ = rows.indptr.astype(kind, copy=False), terms.astype(kind, copy=False), rows.data
+    into = own, indices, data
+    loops.csr_matmat(n_rows, n_columns, *rows_, pointers, matrix.indices, matrix.data, *into)
+    return Rows(data[: own[-1]], indices[: own[-1]], own, shape)

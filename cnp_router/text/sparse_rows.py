@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.kernels import Rows, add_up
+from cnp_router.text.kernels import Rows, add_up, descending
 
 __all__ = [
     "GrowingRows",
+    "add_product",
     "counted_rows",
     "dense_product",
     "one_row",
@@ -145,7 +146,7 @@ def unit_data(data: NDArray[Any], pointers: NDArray[Any]) -> NDArray[Any]:
 
 
 def dense_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> NDArray[Any]:
-    """Return ``rows @ matrix`` as a dense float32 array.
+    """Return ``rows @ matrix`` as a dense array.
 
     Examples
     --------
@@ -154,8 +155,14 @@ def dense_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> ND
     array([[0., 3.],
            [1., 6.]], dtype=float32)
     """
-    products = np.zeros((rows.shape[0], matrix.shape[1]), dtype=np.float32)
-    ends = rows.indptr.tolist()
-    for line, (begin, end) in zip(products, itertools.pairwise(ends), strict=True):
-        add_up(matrix, rows.indices[begin:end], rows.data[begin:end], line)
+    shape = rows.shape[0], matrix.shape[1]
+    products = np.zeros(shape, dtype=np.result_type(rows.data, matrix.data))
+    add_product(descending(rows), matrix, products)
     return products
+
+
+def add_product(rows: Rows, matrix: sparse.csr_array, into: NDArray[Any]) -> None:
+    """Add ``rows @ matrix`` to a dense array; the columns of the rows best descend."""
+    ends = rows.indptr.tolist()
+    for line, (begin, end) in zip(into, itertools.pairwise(ends), strict=True):
+        add_up(matrix, rows.indices[begin:end], rows.data[begin:end], line)

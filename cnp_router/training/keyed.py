@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Filled", "counted", "distinct", "highest", "scattered", "summed", "valued"]
+__all__ = ["Filled", "added", "counted", "distinct", "highest", "scattered", "summed", "valued"]
 
 # With so many cells a key, or fewer, a table of all keys is faster than putting them in order.
 _CELLS_A_KEY = 32
@@ -165,3 +165,27 @@ def valued(
     found = values[place]
     found[keys[place] != wanted] = 0
     return found
+
+
+def added(
+    keys: NDArray[np.intp], values: NDArray[np.float32], size: int
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Return the distinct keys, ascending, and the sum of the values of each, added in their order.
+
+    As a sparse product does; a sum of 0 may be left out.
+
+    Examples
+    --------
+    >>> added(np.array([3, 1, 3]), np.array([0.5, 1.0, 2.0], dtype=np.float32), 5)
+    (array([1, 3]), array([1. , 2.5], dtype=float32))
+    """
+    cells = _SCRATCH.zeros(size)
+    try:
+        np.add.at(cells, keys, values)
+        if size <= _CELLS_A_KEY * len(keys):
+            (there,) = cells[:size].nonzero()
+        else:
+            there = distinct(keys)
+        return there, cells[there]
+    finally:
+        cells[keys] = 0

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text import dense_product
-from cnp_router.text.entries import places
-from cnp_router.text.kernels import Rows, add_up, dense_times, taken, times
-from cnp_router.training.keyed import Filled, distinct
+from cnp_router.text.entries import entries, places
+from cnp_router.text.kernels import Rows, dense_times, descending, product, times
+from cnp_router.text.sparse_rows import add_product
+from cnp_router.training.keyed import Filled, added, distinct
 
 __all__ = [
     "EXACT",
@@ -47,7 +47,9 @@ _BESIDE, _LAST = 64, np.iinfo(np.int64).max  # segments that are sorted beside e
 _FEW_KEYS = 2_048  # are sorted as one before they stand beside each other
 _BITS, _HIGHEST = 31, np.int32(0x7FFFFFFF)  # of a positive number
 TINY = np.finfo(np.float32).tiny  # smaller products are taken for 0
-_MANY_COLUMNS = 1 << 18  # of which only those are looked at that may be something
+_FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
+# With more columns for each entry of an index that is multiplied, only what is there is looked at.
+_CELLS_AN_ENTRY = 12
 _CELLS = 1 << 18  # of all products of some rows: about what a cache holds
 _FEWER = 4  # times as many as are wanted
 # The floors of segments that are no longer than this are looked for together, of so many at once.
@@ -194,6 +196,14 @@ def best_of_each(
     return np.asarray(kept)
 
 
+def _reaching(
+    values: NDArray[np.float32], starts: NDArray[np.intp], most: int
+) -> NDArray[np.intp]:
+    """Return the places of the largest values of each segment, and of all that equal the last."""
+    floor = _floors(values, starts, starts[1:] - starts[:-1], most)
+    return np.asarray((values >= floor[segments(starts)]).nonzero()[0])
+
+
 def _floors(
     values: NDArray[np.float32], starts: NDArray[np.intp], sizes: NDArray[np.intp], most: int
 ) -> NDArray[np.float32]:
@@ -308,7 +318,10 @@ def best_products(
     (array([0, 1]), array([0]), array([11.], dtype=float32))
     """
     n_rows, width = rows.shape[0], index.shape[1]
-    if width > _MANY_COLUMNS:
+    rows = descending(rows)  # so that all ways to multiply add up in the same order
+    pointers = index.indptr
+    n_entries = int((pointers[rows.indices + 1] - pointers[rows.indices]).sum(dtype=np.int64))
+    if n_rows * width > _CELLS_AN_ENTRY * n_entries:
         return pooled(sparse_product(rows, index), most)
     at_once = max(_CELLS // max(width, 1), 1)
     found = []
@@ -316,7 +329,9 @@ def best_products(
         pointers = rows.indptr[begin : begin + at_once + 1]
         shape = len(pointers) - 1, rows.shape[1]
         some = Rows(rows.data, rows.indices, pointers, shape)
-        found.append(best_of_lines(dense_product(some, index), most))
+        products = np.zeros((shape[0], width), dtype=np.float32)
+        add_product(some, index, products)
+        found.append(best_of_lines(products, most))
     if len(found) == 1:
         return found[0]
     sizes = [starts[1:] - starts[:-1] for starts, _, _ in found]
@@ -340,23 +355,19 @@ def best_of_lines(
 
 
 def sparse_product(rows: sparse.csr_array | Rows, index: sparse.csr_array) -> Rows:
-    """Return ``rows @ index``, without what is 0; the columns of a row ascend.
-
-    What it takes does not grow with the columns.
-    """
-    width = index.shape[1]
+    """Return ``rows @ index``. Of a few rows, what it takes does not grow with the columns."""
+    n_rows, width = rows.shape[0], index.shape[1]
+    if n_rows > _FEW_ROWS or width <= _MANY_COLUMNS:  # clearing so many takes no time
+        return product(rows, index)
     columns, values = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.float32)]
     for begin, end in itertools.pairwise(rows.indptr.tolist()):
-        said = rows.indices[begin:end]
-        there = distinct(taken(index, said).indices).astype(np.intp, copy=False)
-        with Filled(there, 0, width) as sums:
-            add_up(index, said, rows.data[begin:end], sums)
-            found = sums[there]
-        (some,) = found.nonzero()
-        columns.append(there[some])
-        values.append(found[some])
+        found = entries(index, rows.indices[begin:end])
+        weights = found.data * rows.data[begin:end].repeat(found.sizes)
+        there, sums = added(found.index.astype(np.intp), weights, width)
+        columns.append(there)
+        values.append(sums)
     pointers = np.cumsum([len(own) for own in columns])
-    return Rows(np.concatenate(values), np.concatenate(columns), pointers, (rows.shape[0], width))
+    return Rows(np.concatenate(values), np.concatenate(columns), pointers, (n_rows, width))
 
 
 def pooled(
@@ -364,9 +375,14 @@ def pooled(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
     """Return the largest positive values of each row: where each row begins, columns, values.
 
-    The columns ascend in each row, as they do in what is given.
+    The columns ascend in each row. Of equal values those in the first columns are taken.
     """
     (kept,) = (found.data > 0).nonzero()
     starts = kept.searchsorted(found.indptr)
-    kept = kept[best_of_each(found.data[kept], starts, most)]
-    return kept.searchsorted(found.indptr), found.indices[kept].astype(np.intp), found.data[kept]
+    kept = kept[_reaching(found.data[kept], starts, most)]
+    starts = kept.searchsorted(found.indptr)
+    columns = found.indices[kept].astype(np.intp)
+    order = (segments(starts) * found.shape[1] + columns).argsort()
+    columns, values = columns[order], found.data[kept[order]]
+    best = best_of_each(values, starts, most)
+    return best.searchsorted(starts), columns[best], values[best]

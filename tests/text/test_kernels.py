@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from cnp_router.text import kernels
-from cnp_router.text.kernels import dense_times, product, taken, times
+from cnp_router.text.kernels import add_up, below, dense_times, taken, times
 
 
 @pytest.fixture(params=["loops", "operators"], autouse=True)
@@ -34,22 +34,43 @@ def test_rows_that_are_taken_are_those_of_the_matrix(lines, kind):
     np.testing.assert_array_equal(again.data, found.data)
 
 
+LINES = [[], [3], [4, 5, 6, 9], [9, 6, 4], [7, 0, 0, 9]]
+
+
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_a_vector_is_multiplied_by_each_row(kind):
+@pytest.mark.parametrize("lines", LINES)
+def test_a_vector_is_multiplied_by_some_rows(lines, kind):
     items, vector = matrix(10, 6, 2, kind), np.arange(6, dtype=np.float32)
-    found = times(taken(items, np.arange(4, 10)), vector)
-    np.testing.assert_allclose(found, items.toarray()[4:] @ vector, rtol=1e-6)
-    assert found.dtype == np.float32
-    assert times(taken(items, np.arange(0)), vector).shape == (0,)
+    found = times(items, np.array(lines, dtype=np.intp), vector)
+    np.testing.assert_allclose(found, items.toarray()[lines] @ vector, rtol=1e-6)
+    assert (found.dtype, found.shape) == (np.float32, (len(lines),))
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
-@pytest.mark.parametrize("n_rows", [0, 1, 5])
-def test_a_product_is_that_of_the_operator(n_rows, kind):
-    rows, items = matrix(n_rows, 10, 3), matrix(10, 6, 4, kind)
-    found = product(rows, items)
-    np.testing.assert_array_equal(found.matrix().toarray(), (rows @ items).toarray())
-    assert found.shape == (n_rows, 6)
+@pytest.mark.parametrize("lines", LINES)
+def test_some_rows_are_added_up(lines, kind):
+    items, weights = matrix(10, 6, 3, kind), np.arange(1, 1 + len(lines), dtype=np.float32)
+    into = np.ones(6, dtype=np.float32)
+    add_up(items, np.array(lines, dtype=np.int32), weights, into)
+    np.testing.assert_allclose(into, 1 + weights @ items.toarray()[lines], rtol=1e-6)
+
+
+def test_both_ways_answer_the_same_to_the_bit(monkeypatch):
+    items, lines = matrix(40, 30, 4), np.array([31, 2, 17, 5, 39])
+    vector, weights = matrix(1, 30, 5).toarray()[0], matrix(1, 5, 6).toarray()[0]
+    answers = []
+    for way in (kernels.loops, None):
+        monkeypatch.setattr(kernels, "loops", way)
+        into = np.zeros(30, dtype=np.float32)
+        add_up(items, lines, weights, into)
+        answers.append((into.tolist(), times(items, lines, vector).tolist()))
+    assert answers[0] == answers[1]
+
+
+def test_rows_below_others():
+    above, rows = matrix(3, 6, 1), matrix(2, 6, 2)
+    found = below(above, taken(rows, np.arange(2)))
+    np.testing.assert_array_equal(found.toarray(), np.vstack([above.toarray(), rows.toarray()]))
 
 
 @pytest.mark.parametrize("as_rows", [False, True])
@@ -62,34 +83,23 @@ def test_a_dense_matrix_is_multiplied_by_each_row(as_rows, order):
     assert found.dtype == np.float32
 
 
-def test_a_product_of_rows_is_that_of_their_matrix():
-    rows, items = matrix(5, 10, 3), matrix(10, 6, 4)
-    found = product(taken(rows, np.arange(5)), items)
-    np.testing.assert_array_equal(found.matrix().toarray(), (rows @ items).toarray())
-
-
-def test_a_product_of_too_many_entries_is_left_to_the_operator(monkeypatch):
-    monkeypatch.setattr(kernels, "_MOST_32", 3)
-    rows, items = matrix(5, 10, 3), matrix(10, 6, 4)
-    np.testing.assert_array_equal(product(rows, items).toarray(), (rows @ items).toarray())
-
-
 def test_numbers_of_two_kinds():
-    rows, items = matrix(5, 10, 3), matrix(10, 6, 4).astype(np.float64)
-    found = product(rows, items)
-    np.testing.assert_array_equal(found.toarray(), (rows @ items).toarray())
+    rows, items = matrix(1, 10, 3), matrix(10, 6, 4).astype(np.float64)
     vector = np.arange(6, dtype=np.float32)
-    products = times(taken(items, np.arange(10)), vector)
+    products = times(items, np.arange(10), vector)
     np.testing.assert_array_equal(products, items @ vector)
-    assert found.data.dtype == products.dtype == np.float64
+    into = np.zeros(6)
+    add_up(items, rows.indices, rows.data, into)
+    np.testing.assert_allclose(into, (rows @ items).sum(axis=0))
+    assert products.dtype == np.float64
 
 
 def test_what_is_read_only_is_multiplied_too():
     items = matrix(10, 6, 5)
     for each in (items.data, items.indices, items.indptr):
         each.flags.writeable = False  # as a file that is mapped
-    found = taken(items, np.array([2, 1]))
-    np.testing.assert_array_equal(found.matrix().toarray(), items.toarray()[[2, 1]])
-    rows = matrix(2, 10, 6)
-    expected = (rows @ items).toarray()
-    np.testing.assert_array_equal(product(rows, items).matrix().toarray(), expected)
+    lines, into = np.array([2, 1]), np.zeros(6, dtype=np.float32)
+    np.testing.assert_array_equal(taken(items, lines).matrix().toarray(), items.toarray()[lines])
+    add_up(items, lines, np.ones(2, dtype=np.float32), into)
+    np.testing.assert_allclose(into, items.toarray()[lines].sum(axis=0))
+    np.testing.assert_allclose(times(items, lines, into), items.toarray()[lines] @ into, rtol=1e-6)

@@ -9,10 +9,13 @@ import pytest
 from scipy import sparse
 
 from cnp_router.text.entries import entries
+from cnp_router.text.kernels import taken
 from cnp_router.training import keyed, postings
 from cnp_router.training.postings import (
     best_of_each,
+    best_products,
     champions,
+    part_products,
     pooled,
     row_products,
     segments,
@@ -65,28 +68,38 @@ def test_products_with_some_rows():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_of_a_request_in_parts_the_highest_product_counts():
-    queries, items = matrix(5, 20, 4), matrix(30, 20, 5)
-    of, starts, parts = np.array([1, 2, 1, 9]), np.array([0, 2, 2, 4]), np.array([0, 3, 3, 5])
-    exact = (queries @ items.T).toarray()
-    expected = [*exact[:3, [1, 2]].max(axis=0), *exact[3:, [1, 9]].max(axis=0)]
-    np.testing.assert_allclose(row_products(queries, items, of, starts, parts), expected, rtol=1e-5)
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_products_with_the_parts_of_a_request(n_parts):
+    parts, items = matrix(n_parts, 20, 4, density=0.1), matrix(30, 20, 5)
+    found = part_products(taken(parts, np.arange(n_parts)), taken(items, np.arange(4, 30)))
+    np.testing.assert_allclose(found, (items[4:] @ parts.T).toarray(), rtol=1e-5)
+    none = part_products(taken(parts, np.arange(n_parts)), taken(items, np.arange(0)))
+    assert none.shape == (0, n_parts)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 3, 40])
-def test_a_product_is_the_same_however_many_columns(monkeypatch, n_rows):
+def test_a_product_with_an_index(n_rows):
     rows, index = matrix(n_rows, 30, 6), matrix(30, 500, 7)
-    expected = (rows @ index).toarray()
-    monkeypatch.setattr(postings, "_MANY_COLUMNS", 0)
-    for cells in (0, 32):  # in order, or by a table
-        monkeypatch.setattr(keyed, "_CELLS_A_KEY", cells)
-        found = sparse_product(rows, index).matrix().toarray()
-        np.testing.assert_array_equal(found, expected)
+    found = sparse_product(rows, index).matrix()
+    np.testing.assert_allclose(found.toarray(), (rows @ index).toarray(), rtol=1e-5)
+    assert found.has_sorted_indices
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 3, 40])
+@pytest.mark.parametrize("most", [1, 7, 600])
+def test_the_best_products_are_the_same_however_they_are_found(monkeypatch, n_rows, most):
+    rows, index = matrix(n_rows, 30, 6, density=0.05), matrix(30, 500, 7, density=0.1)
+    expected = [own.tolist() for own in pooled(sparse_product(rows, index), most)]
+    for cells, columns in ((1, 500), (1_300, 500), (1 << 18, 500), (1 << 18, 0)):
+        monkeypatch.setattr(postings, "_CELLS", cells)
+        monkeypatch.setattr(postings, "_MANY_COLUMNS", columns)
+        assert [own.tolist() for own in best_products(rows, index, most)] == expected
 
 
 def test_the_best_of_a_product_ascend():
     found = matrix(4, 50, 8)
     found.data[::3] *= -1
+    found.sort_indices()
     starts, columns, values = pooled(found, 5)
     for row, line in enumerate(found.toarray()):
         own = slice(*starts[row : row + 2])
@@ -122,7 +135,6 @@ class TestKeyed:
         assert [own.tolist() for own in keyed.counted(keys, 7)] == [[0, 1, 5], [1, 1, 2]]
         assert [own.tolist() for own in keyed.summed(keys, values, 7)] == [[0, 1, 5], [3, 2, 1.5]]
         assert [own.tolist() for own in keyed.highest(keys, values, 7)] == [[0, 1, 5], [3, 2, 1]]
-        assert [own.tolist() for own in keyed.added(keys, values, 7)] == [[0, 1, 5], [3, 2, 1.5]]
         wanted = np.array([1, 2, 5])  # and what was used is left clean
         assert keyed.scattered(keys[1:2], values[1:2], wanted, 7).tolist() == [2, 0, 0]
         some = keys[1:3], values[1:3]

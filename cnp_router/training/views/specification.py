@@ -167,10 +167,13 @@ class _ByWords:
         n_requests, n_apis = len(self._lines), len(self._index.catalog)
         begins, said, values = best_products(self._clauses, self._index.word_columns, POOL)
         owner = self._several.repeat(self._begins[1:] - self._begins[:-1])
-        alone = ~np.isin(pairs.rows, self._several)
-        keys = np.concatenate([owner[segments(begins)], pairs.rows[alone]]) * n_apis
-        keys += np.concatenate([said, positions[alone]])
-        values = np.concatenate([values, words.values[alone]])
+        keys = owner[segments(begins)] * n_apis + said
+        if len(self._several) < n_requests:
+            is_alone = np.ones(n_requests, dtype=bool)
+            is_alone[self._several] = False
+            alone = is_alone[pairs.rows]
+            keys = np.concatenate([keys, pairs.rows[alone] * n_apis + positions[alone]])
+            values = np.concatenate([values, words.values[alone]])
         keys, values = highest(keys, values, n_requests * n_apis)
         own = Pairs.of(keys, n_apis, n_requests)
         return words, Sparse(own.starts, own.positions, values, lambda pairs: self._at(pairs)[1])
