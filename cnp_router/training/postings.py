@@ -196,9 +196,7 @@ def best_of_each(
     return np.asarray(kept)
 
 
-def _reaching(
-    values: NDArray[np.float32], starts: NDArray[np.intp], most: int
-) -> NDArray[np.intp]:
+def _reaching(values: NDArray[np.float32], starts: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     """Return the places of the largest values of each segment, and of all that equal the last."""
     floor = _floors(values, starts, starts[1:] - starts[:-1], most)
     return np.asarray((values >= floor[segments(starts)]).nonzero()[0])
@@ -259,7 +257,7 @@ def reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
 
 
 def row_products(
-    queries: sparse.csr_array | Rows,
+    queries: sparse.csr_array | Rows | NDArray[np.float32],
     items: sparse.csr_array,
     of: NDArray[np.intp],
     starts: NDArray[np.intp],
@@ -269,8 +267,13 @@ def row_products(
     Those of request `i`, which is row `i` of `queries`, are ``of[starts[i] : starts[i + 1]]``.
     """
     products = np.zeros(len(of), dtype=np.float32)
+    pairs = itertools.pairwise(starts.tolist())
+    if isinstance(queries, np.ndarray):
+        for query, (begin, end) in zip(queries, pairs, strict=True):
+            products[begin:end] = times(items, of[begin:end], query)
+        return products
     ends = queries.indptr.tolist()
-    for row, (begin, end) in enumerate(itertools.pairwise(starts.tolist())):
+    for row, (begin, end) in enumerate(pairs):
         if begin == end:
             continue
         said = slice(ends[row], ends[row + 1])

@@ -14,7 +14,7 @@ import pytest
 from fixed import NAMES, Fixed
 
 from cnp_router.exceptions import ClusterError, InputError
-from cnp_router.routing import Router, Scores, SpecificationRouter, TopK, many
+from cnp_router.routing import Router, Scores, SelectionRule, SpecificationRouter, TopK, many
 from cnp_router.routing.many import in_pieces
 from cnp_router.routing.router import AT_ONCE
 
@@ -126,6 +126,32 @@ class TestInProcesses:
         how = {"known": ["maps"], "exclude": ["sms"], "select": TopK(2)}
         assert router.route_many(requests, n_jobs=2, **how) == router.route_many(requests, **how)
         assert router.source_counts == {"learned": 2 * len(requests)}
+
+    def test_a_fallback_is_asked_here(self, router):
+        asked, lock = [], threading.Lock()  # which pickle cannot take
+
+        class Other:
+            source = "broadcast"
+
+            def recipients(self, request, scores, chosen):
+                with lock:
+                    asked.append((request, scores.top(1)[0][0], list(chosen)))
+                return router.apis
+
+        how = {"threshold": 1.0, "fallback": Other(), "select": TopK(1)}
+        shared = router.route_many(list("wxyz"), n_jobs=2, **how)
+        assert shared == [router.route(each, **how) for each in "wxyz"]
+        assert asked[:4] == asked[4:] and len(asked) == 8
+        assert router.source_counts == {"broadcast": 8}
+
+    def test_a_rule_of_ones_own_chooses_there(self, router):
+        class Here(SelectionRule):
+            def choose(self, ranked):
+                return [0, 2]
+
+        shared = router.route_many(["x"] * 4, n_jobs=2, select=Here())
+        assert shared == router.route_many(["x"] * 4, select=Here())
+        assert {routing.n_recipients for routing in shared} == {2}
 
     def test_each_has_its_date(self):
         days = [DAY + datetime.timedelta(days=i) for i in range(9)]

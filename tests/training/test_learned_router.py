@@ -495,6 +495,16 @@ class TestInProcesses:
         after = [scores.probabilities for scores in (first, *scored)]
         np.testing.assert_array_equal(after, before)
 
+    def test_reasons_are_those_of_the_moment_when_they_were_asked_for(self, world, model):
+        router = load_router(model)
+        texts = [mashup.description for mashup in world.history][:8]
+        here, there = router.route_many(texts), router.route_many(texts, n_jobs=2)
+        router.observe(Mashup("later", texts[0], world.history[0].apis))
+        for one, other in zip(there, here, strict=True):
+            assert [own.reasons for own in one.recipients] == [
+                own.reasons for own in other.recipients
+            ]
+
 
 def test_a_request_is_answered_alike_in_any_company(world, router):
     texts = [mashup.description for mashup in world.history][:12]

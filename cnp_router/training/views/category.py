@@ -17,7 +17,7 @@ from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.keyed import distinct
 from cnp_router.training.linear import ridge_weights, updated_weights
-from cnp_router.training.postings import champions
+from cnp_router.training.postings import champions, row_products
 from cnp_router.training.views.base import Batch, Evidence, Products, View
 from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
 
@@ -71,10 +71,7 @@ class CategoryView(View):
             return (Dense((mean @ likely.T).T),)
 
         def exact(pairs: Pairs) -> NDArray[np.float32]:
-            own = entries(mean, pairs.positions)
-            pair = np.repeat(np.arange(len(pairs)), own.sizes)
-            scores = likely[pairs.rows[pair], own.index] * own.data
-            return np.bincount(pair, scores, len(pairs)).astype(np.float32)
+            return row_products(likely, mean, pairs.positions, pairs.starts)
 
         best = np.argsort(-likely, axis=1, kind="stable")[:, :_LOOKED_AT]
         members = [

@@ -25,6 +25,7 @@ from cnp_router.training.postings import (
     ranked,
     reached,
     reduced,
+    row_products,
     segments,
     sparse_product,
 )
@@ -114,14 +115,22 @@ class Found:
             )
         return answers
 
+    def times(self, matrix: sparse.csr_array, pairs: Pairs) -> NDArray[np.float32]:
+        """Return the product of each request's values with the rows of a matrix at some positions.
+
+        The columns of the matrix are those of the values.
+        """
+        return row_products(self.product, matrix, pairs.positions, pairs.starts)
+
     def best(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
         """Return the largest positive values of each request: where each begins, columns, values.
 
         The columns ascend in each request.
         """
         product = self.product
-        by = best_of_lines if isinstance(product, np.ndarray) else pooled
-        return by(product, most)
+        if isinstance(product, np.ndarray):
+            return best_of_lines(product, most)
+        return pooled(product, most)
 
     def forget(self, row: int, columns: NDArray[np.intp]) -> None:
         """Set some values of a request to 0, in place."""

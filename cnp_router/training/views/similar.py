@@ -76,12 +76,7 @@ class SimilarView(View):
         model = batch.found("ridge")
 
         def exact(pairs: Pairs) -> NDArray[np.float32]:
-            own = entries(self.weights, pairs.positions)
-            pair = np.repeat(np.arange(len(pairs)), own.sizes)
-            ends = np.concatenate([[0], np.cumsum(own.sizes)])[pairs.starts]
-            labels = Pairs(pairs.rows[pair], own.index, ends)
-            scores = model.at(labels) * own.data
-            return np.bincount(pair, scores, len(pairs)).astype(np.float32)
+            return model.times(self.weights, pairs)
 
         starts, labels, _ = model.best(N_LIKELIEST)
         near = entries(self._similar_to, labels)

@@ -67,9 +67,9 @@ class SpecificationView(View):
         """Return the similarities."""
         index, requests = self.corpus.specifications, batch.requests
         if index.is_exact:
-            words, characters = batch.product("words"), batch.product("characters")
-            return Dense(words), Dense(characters), Dense(self._clause(batch, words))
-        starts, positions, spelt = batch.found("characters").best(POOL)
+            said, spelt = batch.product("words"), batch.product("characters")
+            return Dense(said), Dense(spelt), Dense(self._clause(batch, said))
+        starts, positions, values = batch.found("characters").best(POOL)
 
         def spelling(pairs: Pairs) -> NDArray[np.float32]:
             rows = index.character_rows
@@ -77,7 +77,7 @@ class SpecificationView(View):
 
         by_words = _ByWords(requests.word, *self._parts(batch), index)
         words, clause = by_words.proposed(batch.found("words"))
-        return words, Sparse(starts, positions, spelt, spelling), clause
+        return words, Sparse(starts, positions, values, spelling), clause
 
     def _clause(self, batch: Batch, whole: NDArray[Any]) -> NDArray[Any]:
         """Return the similarity of the most similar clause of each request."""
