@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar
@@ -17,14 +19,16 @@ from cnp_router.exceptions import InputError
 from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
 from cnp_router.routing.deciding import Decision, How
-from cnp_router.routing.scores import Scores
+from cnp_router.routing.recipient import Reason, Reasons
+from cnp_router.routing.result import Routing
+from cnp_router.routing.scores import Scores, zeroed
 
 __all__ = [
     "Piece",
     "check_requests",
-    "decided_elsewhere",
     "in_pieces",
     "in_thread",
+    "routed_elsewhere",
     "scored_elsewhere",
 ]
 
@@ -96,6 +100,7 @@ def scored_elsewhere(
     router: Any, pieces: Sequence[Piece], known: Sequence[int], n_jobs: int
 ) -> Iterator[Scores]:
     """Yield the scores of all requests, of which other processes score each piece."""
+    router = copy.copy(router)  # others may observe meanwhile
     with TemporaryDirectory(prefix="cnp-router-", ignore_cleanup_errors=True) as folder:
         there = router._handed_over(Path(folder))
         packed = LocalPool(n_jobs).each(_packed_piece, pieces, (there, known))
@@ -113,10 +118,38 @@ def _packed_piece(
     return _by_name([router._packed(scores) for scores in router._in_batches(known, *piece)])
 
 
-def decided_elsewhere(
+def routed_elsewhere(
+    router: Any, pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int
+) -> Iterator[Routing]:
+    """Yield the routings of all requests, of which other processes decide each piece.
+
+    A request is scored here, too, where its reasons are read, or a fallback is asked.
+    """
+    before = copy.copy(router)  # others may observe meanwhile
+    asked = ((text, day) for texts, days in pieces for text, day in zip(texts, days, strict=True))
+    decided = _decided_elsewhere(before, pieces, known, how, n_jobs)
+    for (text, day), decision in zip(asked, decided, strict=True):
+        scores = partial(_scored_again, before, text, known, day)
+        reasons = Reasons(partial(_explained_again, before, scores, decision.chosen))
+        yield router._routing(text, decision, how, reasons, scores)
+
+
+def _scored_again(
+    router: Any, request: str, known: Sequence[int], day: datetime.date | None
+) -> Scores:
+    return zeroed(router._scores(request, known, day), known)
+
+
+def _explained_again(
+    router: Any, scores: Callable[[], Scores], chosen: NDArray[np.intp]
+) -> dict[str, tuple[Reason, ...]]:
+    reasons: dict[str, tuple[Reason, ...]] = router._explaining(scores(), chosen)()
+    return reasons
+
+
+def _decided_elsewhere(
     router: Any, pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int
 ) -> Iterator[Decision]:
-    """Yield the decisions on all requests, of which other processes decide each piece."""
     alone = replace(how, other=None)  # what a fallback holds may not be what can be sent
     with TemporaryDirectory(prefix="cnp-router-", ignore_cleanup_errors=True) as folder:
         shared = router._handed_over(Path(folder)), known, alone
@@ -130,7 +163,7 @@ def _decided_piece(
     """Decide on some requests, as a piece of work."""
     there, known, how = shared
     router = there()
-    scored = router._zeroed_batches(known, *piece)
+    scored = router._in_batches(known, *piece)
     return _by_name([vars(router._decision(scores, how)) for scores in scored])
 
 

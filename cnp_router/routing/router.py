@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import datetime
 from abc import abstractmethod
 from collections import Counter
@@ -10,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
 
 from cnp_router import telemetry
 from cnp_router.exceptions import InputError
@@ -23,18 +20,18 @@ from cnp_router.records import (
     positions,
     string_tuple,
 )
-from cnp_router.routing.deciding import Deciding, Decision, How, warn
+from cnp_router.routing.deciding import Deciding, warn
 from cnp_router.routing.many import (
     check_requests,
-    decided_elsewhere,
     in_pieces,
     in_thread,
+    routed_elsewhere,
     scored_elsewhere,
 )
-from cnp_router.routing.recipient import Reason, Reasons
 from cnp_router.routing.restriction import Restriction
 from cnp_router.routing.result import Routing, Scores
 from cnp_router.routing.routing_telemetry import watched_routing
+from cnp_router.routing.scores import zeroed
 from cnp_router.routing.selection import SelectionRule
 from cnp_router.routing.unsure import Fallback
 
@@ -146,7 +143,7 @@ class Router(Deciding):
         """
         places, ignored = self._known(known)
         warn("known APIs", ignored)
-        return _zeroed(
+        return zeroed(
             self._scores(check_request(request), places, check_date("date", date)), places
         )
 
@@ -204,19 +201,9 @@ class Router(Deciding):
     ) -> Iterator[Scores]:
         pieces = in_pieces(requests, dates, n_jobs)
         if len(pieces) == 1:
-            yield from self._zeroed_batches(places, *pieces[0])
+            yield from self._in_batches(places, *pieces[0])
         else:
-            found = scored_elsewhere(copy.copy(self), pieces, places, n_jobs)
-            yield from (_zeroed(scores, places) for scores in found)
-
-    def _zeroed_batches(
-        self,
-        places: Sequence[int],
-        requests: Sequence[str],
-        dates: Sequence[datetime.date | None],
-    ) -> Iterator[Scores]:
-        """Yield the scores of requests, a batch at a time, in which known APIs are 0."""
-        return (_zeroed(scores, places) for scores in self._in_batches(places, requests, dates))
+            yield from scored_elsewhere(self, pieces, places, n_jobs)
 
     def _in_batches(
         self,
@@ -226,7 +213,8 @@ class Router(Deciding):
     ) -> Iterator[Scores]:
         for begin in range(0, len(requests), AT_ONCE):
             own = slice(begin, begin + AT_ONCE)
-            yield from self._scores_many(requests[own], places, dates[own])
+            found = self._scores_many(requests[own], places, dates[own])
+            yield from (zeroed(scores, places) for scores in found)
 
     def route(
         self,
@@ -396,36 +384,9 @@ class Router(Deciding):
             span.set(cnp_router__apis=len(self.apis))
             pieces = in_pieces(asked, days, check_jobs(n_jobs))
             if len(pieces) == 1:
-                scored = zip(asked, self._zeroed_batches(places, asked, days), strict=True)
+                scored = zip(asked, self._in_batches(places, asked, days), strict=True)
                 return [self._decided(request, scores, how) for request, scores in scored]
-            now = copy.copy(self)  # others may observe meanwhile
-            decided = decided_elsewhere(now, pieces, places, how, n_jobs)
-            return [
-                self._decided_elsewhere(now, request, day, places, decision, how)
-                for request, day, decision in zip(asked, days, decided, strict=True)
-            ]
-
-    def _decided_elsewhere(
-        self,
-        before: Router,
-        request: str,
-        day: datetime.date | None,
-        places: Sequence[int],
-        decision: Decision,
-        how: How,
-    ) -> Routing:
-        """Return the routing of a decision that another process made, for this router as it was.
-
-        The request is scored here, too, where its reasons are read, or a fallback is asked.
-        """
-
-        def scores() -> Scores:
-            return _zeroed(before._scores(request, places, day), places)
-
-        def explaining() -> dict[str, tuple[Reason, ...]]:
-            return before._explaining(scores(), decision.chosen)()
-
-        return self._routing(request, decision, how, Reasons(explaining), scores)
+            return list(routed_elsewhere(self, pieces, places, how, n_jobs))
 
     async def aroute(
         self,
@@ -537,11 +498,3 @@ class Router(Deciding):
 
 def _itself(router: Router) -> Router:
     return router
-
-
-def _zeroed(scores: Scores, known: Sequence[int]) -> Scores:
-    """Return scores in which APIs that are known have a probability of 0."""
-    if not known:
-        return scores
-    places = np.unique(np.array(known, dtype=np.intp))
-    return scores.zeroed(places) if scores.at(places).any() else scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cnp_router.records import shown
 from cnp_router.routing.head import Head, is_in
 
-__all__ = ["HeadScores", "Scores"]
+__all__ = ["HeadScores", "Scores", "zeroed"]
 
 _NONE = np.empty(0, dtype=np.intp)
 _MOST_LEVELS = np.iinfo(np.uint16).max
@@ -245,3 +245,11 @@ class HeadScores(Scores):
     def __getstate__(self) -> dict[str, Any]:
         groups = self.group_of(np.arange(len(self.apis)))  # a function may not be what can be kept
         return {**self.__dict__, "group_of": groups.take}
+
+
+def zeroed(scores: Scores, known: Sequence[int]) -> Scores:
+    """Return scores in which APIs that are known have a probability of 0."""
+    if not known:
+        return scores
+    places = np.unique(np.array(known, dtype=np.intp))
+    return scores.zeroed(places) if scores.at(places).any() else scores

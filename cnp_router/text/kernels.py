@@ -90,7 +90,7 @@ def descending(rows: sparse.csr_array | Rows) -> Rows:
     n_rows, width = rows.shape
     keys = rows.indices
     if n_rows > 1:
-        lines = np.arange(0, n_rows * width, width)
+        lines = np.arange(n_rows) * width
         keys = keys - lines.repeat(rows.indptr[1:] - rows.indptr[:-1])
     order = keys.argsort()[::-1]
     return Rows(rows.data[order], rows.indices[order], rows.indptr, rows.shape)

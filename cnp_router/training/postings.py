@@ -290,8 +290,8 @@ def part_products(parts: Rows, items: Rows) -> NDArray[np.float32]:
     Examples
     --------
     >>> parts = sparse.csr_array(np.array([[1, 0, 0], [0, 2, 0]], dtype=np.float32))
-    >>> both = taken(parts, np.arange(2))
-    >>> part_products(both, both)
+    >>> parts = Rows(parts.data, parts.indices, parts.indptr, parts.shape)
+    >>> part_products(parts, parts)
     array([[1., 0.],
            [0., 4.]], dtype=float32)
     """

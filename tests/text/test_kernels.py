@@ -1,9 +1,11 @@
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from cnp_router.text import kernels
-from cnp_router.text.kernels import add_up, below, dense_times, taken, times
+from cnp_router.text.kernels import add_up, below, dense_times, descending, product, taken, times
 
 
 @pytest.fixture(params=["loops", "operators"], autouse=True)
@@ -65,6 +67,37 @@ def test_both_ways_answer_the_same_to_the_bit(monkeypatch):
         add_up(items, lines, weights, into)
         answers.append((into.tolist(), times(items, lines, vector).tolist()))
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("n_rows", [0, 1, 5])
+def test_a_product_is_that_of_the_operator(n_rows, kind):
+    rows, items = matrix(n_rows, 10, 3), matrix(10, 6, 4, kind)
+    for given in (rows, taken(rows, np.arange(n_rows))):
+        found = product(given, items)
+        np.testing.assert_array_equal(found.matrix().toarray(), (rows @ items).toarray())
+        assert found.shape == (n_rows, 6)
+
+
+def test_a_product_of_too_many_entries_is_left_to_the_operator(monkeypatch):
+    monkeypatch.setattr(kernels, "_MOST_32", 3)
+    rows, items = matrix(5, 10, 3), matrix(10, 6, 4)
+    np.testing.assert_array_equal(product(rows, items).toarray(), (rows @ items).toarray())
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 6), (4, 6)])
+def test_columns_that_descend(shape):
+    rows = matrix(*shape, 3)
+    found = descending(rows)
+    np.testing.assert_array_equal(found.toarray(), rows.toarray())
+    for begin, end in itertools.pairwise(found.indptr.tolist()):
+        own = found.indices[begin:end].tolist()
+        assert own == sorted(own, reverse=True)
+
+
+def test_columns_of_which_there_are_none_descend():
+    found = descending(sparse.csr_array((2, 0), dtype=np.float32))
+    assert found.indptr.tolist() == [0, 0, 0] and found.shape == (2, 0)
 
 
 def test_rows_below_others():
