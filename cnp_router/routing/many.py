@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 # Requests that a process is given at once: at the end some wait for those who have one left.
-_LEAST, _MOST = 512, 1_024
+_LEAST, _MOST = 512, 512
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,7 +84,7 @@ def in_pieces(
     Examples
     --------
     >>> len(in_pieces(["a map"] * 5_000, [None] * 5_000, 2))
-    5
+    10
     """
     if n_jobs == 1 or len(requests) < 2 * _LEAST:
         return [(requests, dates)]

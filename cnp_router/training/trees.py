@@ -136,8 +136,10 @@ class BoostedTrees(Part):
         rows = np.arange(len(X)) * X.shape[1]
         node = roots[:, None]  # the same for every row, as long as they are at the root
         for _ in range(self.depth):
-            goes_right = entries.take(features.take(node) + rows) > thresholds.take(node)
-            node = first.take(node) + goes_right
+            # All of these are places that there are: "wrap" is a tenth faster than looking twice.
+            place = features.take(node, mode="wrap") + rows
+            goes_right = entries.take(place, mode="wrap") > thresholds.take(node, mode="wrap")
+            node = first.take(node, mode="wrap") + goes_right
         total = values.take(node).sum(axis=0) + self.baseline
         return np.repeat(total, len(X)) if self.depth == 0 else np.asarray(total)
 
