@@ -19,6 +19,7 @@ except ImportError:  # a scipy that has them elsewhere
 
 __all__ = [
     "Rows",
+    "add_all",
     "add_up",
     "below",
     "dense_times",
@@ -155,15 +156,33 @@ def add_up(
     if not len(lines):
         return
     if loops is None:
-        own = taken(matrix, lines)
-        sizes = own.indptr[1:] - own.indptr[:-1]
-        np.add.at(into, own.indices, own.data * weights.repeat(sizes))
+        add_all(taken(matrix, lines), weights, into)
         return
     pointers = _apart(matrix, lines)
     each = np.zeros(len(pointers) - 1, dtype=weights.dtype)
     each[::2] = weights
-    of = pointers, matrix.indices, matrix.data  # rows are the columns of the transposed matrix
-    loops.csc_matvec(matrix.shape[1], len(each), *of, each, into)
+    shape = len(each), matrix.shape[1]
+    add_all(Rows(matrix.data, matrix.indices, pointers, shape), each, into)
+
+
+def add_all(rows: Rows, weights: NDArray[Any], into: NDArray[Any]) -> None:
+    """Add all of some rows, each times its weight, to a vector, one after the other.
+
+    Examples
+    --------
+    >>> rows = taken(sparse.csr_array(np.eye(2, dtype=np.float32)), np.array([1, 1]))
+    >>> total = np.ones(2, dtype=np.float32)
+    >>> add_all(rows, np.array([3.0, 4.0], dtype=np.float32), total)
+    >>> total
+    array([1., 8.], dtype=float32)
+    """
+    if loops is None:
+        sizes = rows.indptr[1:] - rows.indptr[:-1]
+        np.add.at(into, rows.indices, rows.data * weights.repeat(sizes))
+        return
+    # Rows are the columns of the transposed matrix.
+    of = rows.indptr, rows.indices, rows.data
+    loops.csc_matvec(rows.shape[1], rows.shape[0], *of, weights, into)
 
 
 def _apart(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> NDArray[Any]:

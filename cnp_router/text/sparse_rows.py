@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.kernels import Rows, add_up, descending
+from cnp_router.text.kernels import Rows, add_all, add_up, taken
 
 __all__ = [
     "GrowingRows",
@@ -157,7 +157,10 @@ def dense_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> ND
     """
     shape = rows.shape[0], matrix.shape[1]
     products = np.zeros(shape, dtype=np.result_type(rows.data, matrix.data))
-    add_product(descending(rows), matrix, products)
+    # In the order of the rows, as scipy adds them up, which a copy takes.
+    ends = rows.indptr.tolist()
+    for line, (begin, end) in zip(products, itertools.pairwise(ends), strict=True):
+        add_all(taken(matrix, rows.indices[begin:end]), rows.data[begin:end], line)
     return products
 
 
