@@ -55,7 +55,7 @@ def expected_f1_size(
     for k, p in enumerate(head.tolist(), start=1):
         hits += p / chances[k - 1]
         weight *= t
-        expected = float((hits * weight).sum())
+        expected = float(hits @ weight)
         if expected > best * _SAME:
             best, size = expected, k
         elif p < best / 4:

@@ -8,8 +8,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -33,7 +31,7 @@ __all__ = [
 ]
 
 # Requests that a process is given at once: at the end some wait for those who have one left.
-_LEAST, _MOST = 512, 512
+_LEAST, _MOST = 512, 256
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,13 +98,13 @@ def scored_elsewhere(
     router: Any, pieces: Sequence[Piece], known: Sequence[int], n_jobs: int
 ) -> Iterator[Scores]:
     """Yield the scores of all requests, of which other processes score each piece."""
-    router = copy.copy(router)  # others may observe meanwhile
-    with TemporaryDirectory(prefix="cnp-router-", ignore_cleanup_errors=True) as folder:
-        there = router._handed_over(Path(folder))
-        packed = LocalPool(n_jobs).each(_packed_piece, pieces, (there, known))
-        for (texts, days), own in zip(pieces, packed, strict=True):
-            for text, day, scores in zip(texts, days, _by_request(own), strict=True):
-                yield router._unpacked(scores, text, day)
+    now = copy.copy(router)  # others may observe meanwhile
+    there, kept = router._handed_over(now)
+    packed = LocalPool(n_jobs).each(_packed_piece, pieces, (there, known))
+    for (texts, days), own in zip(pieces, packed, strict=True):
+        for text, day, scores in zip(texts, days, _by_request(own), strict=True):
+            yield now._unpacked(scores, text, day)
+    del kept  # it was needed until here
 
 
 def _packed_piece(
@@ -126,12 +124,14 @@ def routed_elsewhere(
     A request is scored here, too, where its reasons are read, or a fallback is asked.
     """
     before = copy.copy(router)  # others may observe meanwhile
+    there, kept = router._handed_over(before)
     asked = ((text, day) for texts, days in pieces for text, day in zip(texts, days, strict=True))
-    decided = _decided_elsewhere(before, pieces, known, how, n_jobs)
+    decided = _decided_elsewhere(there, pieces, known, how, n_jobs)
     for (text, day), decision in zip(asked, decided, strict=True):
         scores = partial(_scored_again, before, text, known, day)
         reasons = Reasons(partial(_explained_again, before, scores, decision.chosen))
         yield router._routing(text, decision, how, reasons, scores)
+    del kept  # it was needed until here
 
 
 def _scored_again(
@@ -148,13 +148,11 @@ def _explained_again(
 
 
 def _decided_elsewhere(
-    router: Any, pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int
+    there: Callable[[], Any], pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int
 ) -> Iterator[Decision]:
     alone = replace(how, other=None)  # what a fallback holds may not be what can be sent
-    with TemporaryDirectory(prefix="cnp-router-", ignore_cleanup_errors=True) as folder:
-        shared = router._handed_over(Path(folder)), known, alone
-        for own in LocalPool(n_jobs).each(_decided_piece, pieces, shared):
-            yield from (Decision(**decision) for decision in _by_request(own))
+    for own in LocalPool(n_jobs).each(_decided_piece, pieces, (there, known, alone)):
+        yield from (Decision(**decision) for decision in _by_request(own))
 
 
 def _decided_piece(

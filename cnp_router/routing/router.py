@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from cnp_router import telemetry
@@ -97,9 +96,9 @@ class Router(Deciding):
         for request, date in zip(requests, dates, strict=True):
             yield self._scores(request, known, date)
 
-    def _handed_over(self, folder: Path) -> Callable[[], Router]:
-        """Return what gives this router in another process: for a large one, where it stands."""
-        return partial(_itself, self)
+    def _handed_over(self, now: Router) -> tuple[Callable[[], Router], object]:
+        """Return what gives a copy of this router in another process, and what that needs there."""
+        return partial(_itself, now), None
 
     def _packed(self, scores: Scores) -> Any:
         """Return what goes from one process to another: all of it, unless a router knows better."""

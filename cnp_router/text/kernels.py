@@ -6,6 +6,8 @@ the numbers. scipy has the loops under a private name; where that is not there, 
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ __all__ = [
     "descending",
     "product",
     "taken",
-    "times",
+    "times_each",
 ]
 
 _MOST_32 = np.iinfo(np.int32).max
@@ -116,25 +118,37 @@ def below(above: sparse.csr_array | Rows, rows: sparse.csr_array | Rows) -> Rows
     )
 
 
-def times(
-    matrix: sparse.csr_array | Rows, lines: NDArray[np.intp], vector: NDArray[Any]
+def times_each(
+    matrix: sparse.csr_array | Rows,
+    lines: NDArray[np.intp],
+    starts: NDArray[np.intp],
+    vectors: Iterable[NDArray[Any]],
 ) -> NDArray[Any]:
-    """Return the product of some rows of a matrix, which best ascend, and a vector.
+    """Return the product of some rows of a matrix and a vector, for each of some vectors.
+
+    The rows of vector `i` are ``lines[starts[i] : starts[i + 1]]``, which best ascend; the products
+    follow each other. A vector is needed no more when the next one is taken.
 
     Examples
     --------
     >>> rows = sparse.csr_array(np.array([[1, 0], [0, 2]], dtype=np.float32))
-    >>> times(rows, np.array([0, 1]), np.array([3.0, 4.0], dtype=np.float32))
-    array([3., 8.], dtype=float32)
+    >>> vectors = np.array([[3, 4], [5, 6]], dtype=np.float32)
+    >>> times_each(rows, np.array([0, 1, 1]), np.array([0, 2, 3]), vectors)
+    array([ 3.,  8., 12.], dtype=float32)
     """
+    pairs = zip(vectors, itertools.pairwise(starts.tolist()), strict=True)
     if loops is None:
-        return np.asarray(taken(matrix, lines).matrix() @ vector)
-    pointers = _apart(matrix, lines[::-1])
-    n_rows = max(len(pointers) - 1, 0)
-    products = np.zeros(n_rows, dtype=np.result_type(matrix.data, vector))
-    of = pointers, matrix.indices, matrix.data
-    loops.csr_matvec(n_rows, matrix.shape[1], *of, vector, products)
-    return products[::-2]
+        own = (taken(matrix, lines[begin:end]).matrix() @ vector for vector, (begin, end) in pairs)
+        return np.concatenate([np.zeros(0, dtype=matrix.data.dtype), *own])
+    pointers, last = _apart(matrix, lines[::-1]), 2 * len(lines)
+    products = np.zeros(last, dtype=matrix.data.dtype)
+    of = matrix.indices, matrix.data
+    for vector, (begin, end) in pairs:
+        first, n_rows = last - 2 * end, 2 * (end - begin) - 1
+        if n_rows > 0:
+            there = pointers[first : first + n_rows + 1], *of, vector
+            loops.csr_matvec(n_rows, matrix.shape[1], *there, products[first : first + n_rows])
+    return products[last - 2 :: -2]
 
 
 def add_up(

@@ -25,6 +25,7 @@ __all__ = [
 
 _GROWTH = 1.125
 _LEAST = 1 << 16
+_COPIED = 1 << 15  # entries
 _FIRST = np.zeros(1, dtype=np.intp)
 _MOST_32 = np.iinfo(np.int32).max
 
@@ -158,10 +159,27 @@ def dense_product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> ND
     shape = rows.shape[0], matrix.shape[1]
     products = np.zeros(shape, dtype=np.result_type(rows.data, matrix.data))
     # In the order of the rows, as scipy adds them up, which a copy takes.
-    ends = rows.indptr.tolist()
-    for line, (begin, end) in zip(products, itertools.pairwise(ends), strict=True):
-        add_all(taken(matrix, rows.indices[begin:end]), rows.data[begin:end], line)
+    pairs = list(itertools.pairwise(rows.indptr.tolist()))
+    at_once = _copied_at_once(rows, matrix)
+    for first in range(0, shape[0], at_once):
+        some = pairs[first : first + at_once]
+        start = some[0][0]
+        own = taken(matrix, rows.indices[start : some[-1][1]])
+        for line, (begin, end) in zip(products[first:], some, strict=False):
+            pointers = own.indptr[begin - start : end - start + 1]
+            each = Rows(own.data, own.indices, pointers, (end - begin, shape[1]))
+            add_all(each, rows.data[begin:end], line)
     return products
+
+
+def _copied_at_once(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> int:
+    """Return for how many rows a cache holds all that they are multiplied by."""
+    n_rows = rows.shape[0]
+    if n_rows < 2:
+        return 1
+    pointers, terms = matrix.indptr, rows.indices
+    n_entries = int((pointers.take(terms + 1) - pointers.take(terms)).sum(dtype=np.int64))
+    return max(_COPIED * n_rows // max(n_entries, 1), 1)
 
 
 def add_product(rows: Rows, matrix: sparse.csr_array, into: NDArray[Any]) -> None:

@@ -165,23 +165,24 @@ class TfidfEncoder:
             found, sizes = self._columns_of(texts)
             columns, counts, sizes = counted_rows(found, sizes, len(self.terms_))
         else:
-            said = [Counter(self._known(text)) for text in texts]
+            said = list(map(self._said, texts))
             columns = np.array(list(chain.from_iterable(said)), dtype=np.int32)
             counts = np.array([n for own in said for n in own.values()], dtype=np.float32)
             sizes = np.array(list(map(len, said)), dtype=np.int64)
         weights = (1 + np.log(counts)) * self.idf_[columns]
         rows.add(unit_data(weights, np.concatenate([[0], np.cumsum(sizes)])), columns, sizes)
 
-    def _known(self, text: str) -> list[int]:
-        """Return the column of each known word of a text, as often as it is there."""
-        found = map(self._column.get, ANALYZERS[self.analyzer](text))
-        return [column for column in found if column is not None]
+    def _said(self, text: str) -> Counter[int]:
+        """Return the columns of the known words of a text, and how often each is there."""
+        said: Counter[Any] = Counter(map(self._column.get, ANALYZERS[self.analyzer](text)))
+        said.pop(None, None)
+        return said
 
     def _columns_of(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the columns of the known terms of texts, and how many each text has."""
         if self.analyzer == "character":
             return runs_of_words(texts, self._runs)
-        found = list(map(self._known, texts))
+        found = [list(own.elements()) for own in map(self._said, texts)]
         columns = np.array(list(chain.from_iterable(found)), dtype=np.int32)
         return columns, np.array(list(map(len, found)), dtype=np.int64)
 
@@ -193,7 +194,7 @@ class TfidfEncoder:
         if self.analyzer == "character":
             columns, counts, _ = counted_rows(*self._columns_of([text]), len(self.terms_))
             return columns, counts
-        found = Counter(self._known(text))
+        found = self._said(text)
         columns = np.fromiter(found, dtype=np.int32, count=len(found))
         return columns, np.fromiter(found.values(), dtype=np.float32, count=len(found))
 

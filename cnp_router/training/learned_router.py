@@ -21,7 +21,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_instance
 from cnp_router.routing import Reason, Router, Scores
-from cnp_router.storage import load_model, save_model
+from cnp_router.storage import save_model
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
@@ -37,6 +37,7 @@ from cnp_router.training.decision import Decision, confidence_features, renewed
 from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.encoders import Encoders
 from cnp_router.training.explaining import explained
+from cnp_router.training.handover import Handover
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.scoring import LearnedScores, Scoring
 from cnp_router.training.tail import Tail
@@ -121,6 +122,7 @@ class LearnedRouter(Router):
         self.decision = decision
         self.recall_control = decision.recall_control
         self._learning = threading.Lock()
+        self._handover = Handover()
         # Each with what it was made of, so that what is out of date is never taken.
         self._co_usage: tuple[Views, CoUsageFeatures] | None = None
         self._graph: tuple[History, TransitionGraph] | None = None
@@ -143,11 +145,13 @@ class LearnedRouter(Router):
         co_usage = functools.partial(self._co_usage_of, views)
         return Scoring(apis=self.apis, views=views, co_usage=co_usage, **parts)
 
-    def _handed_over(self, folder: Path) -> Callable[[], Router]:
-        self.save(folder / "model")
-        dense = self.encoders.dense
+    def _handed_over(self, now: Router) -> tuple[Callable[[], Router], object]:
+        assert isinstance(now, LearnedRouter)
+        dense = now.encoders.dense
         encoder = None if dense is None else dense.encoder
-        return functools.partial(_opened_once, folder / "model", encoder, self.compound)
+        build = functools.partial(LearnedRouter.from_folder, encoder=encoder)
+        opened, folder = self._handover.of(now, (now.views, now.history, encoder), build)
+        return functools.partial(opened, compound=now.compound), folder
 
     def _packed(self, scores: Scores) -> Any:
         assert isinstance(scores, LearnedScores)
@@ -348,11 +352,12 @@ class LearnedRouter(Router):
 
     def __getstate__(self) -> dict[str, Any]:
         with self._learning:  # a copy is of one moment
-            return {name: value for name, value in self.__dict__.items() if name != "_learning"}
+            own = ("_learning", "_handover")
+            return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._learning = threading.Lock()
+        self._learning, self._handover = threading.Lock(), Handover()
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Save the router as a folder of data, which is there whole or not at all.
@@ -446,20 +451,6 @@ class LearnedRouter(Router):
             for name, value in self.summary.items()
         )
         return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
-
-
-def _opened_once(path: Path, encoder: Encoder | None, compound: bool | None) -> LearnedRouter:
-    """Return a router that was handed over; a process keeps the last one."""
-    router = _opened.get(path)
-    if router is None:
-        _opened.clear()
-        build = functools.partial(LearnedRouter.from_folder, encoder=encoder)
-        router = _opened[path] = load_model(path, build)
-        router.compound = compound
-    return router
-
-
-_opened: dict[Path, LearnedRouter] = {}
 
 
 def _served(scores: Scores) -> float:

@@ -8,6 +8,7 @@ is found so is then compared exactly, by the rows of the items.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text.entries import entries, places
-from cnp_router.text.kernels import Rows, dense_times, descending, product, times
+from cnp_router.text.kernels import Rows, dense_times, descending, product, times_each
 from cnp_router.text.sparse_rows import add_product
 from cnp_router.training.keyed import Filled, added, distinct
 
@@ -266,20 +267,15 @@ def row_products(
 
     Those of request `i`, which is row `i` of `queries`, are ``of[starts[i] : starts[i + 1]]``.
     """
-    products = np.zeros(len(of), dtype=np.float32)
-    pairs = itertools.pairwise(starts.tolist())
-    if isinstance(queries, np.ndarray):
-        for query, (begin, end) in zip(queries, pairs, strict=True):
-            products[begin:end] = times(items, of[begin:end], query)
-        return products
-    ends = queries.indptr.tolist()
-    for row, (begin, end) in enumerate(pairs):
-        if begin == end:
-            continue
-        said = slice(ends[row], ends[row + 1])
-        with Filled(queries.indices[said], queries.data[said], items.shape[1]) as request:
-            products[begin:end] = times(items, of[begin:end], request)
-    return products
+    vectors = queries if isinstance(queries, np.ndarray) else _with_zeros(queries)
+    return times_each(items, of, starts, vectors)
+
+
+def _with_zeros(rows: sparse.csr_array | Rows) -> Iterator[NDArray[np.float32]]:
+    """Yield each of some rows with all its zeros; when the next one is taken, it is gone."""
+    for begin, end in itertools.pairwise(rows.indptr.tolist()):
+        with Filled(rows.indices[begin:end], rows.data[begin:end], rows.shape[1]) as row:
+            yield row
 
 
 def part_products(parts: Rows, items: Rows) -> NDArray[np.float32]:

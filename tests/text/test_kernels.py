@@ -5,7 +5,15 @@ import pytest
 from scipy import sparse
 
 from cnp_router.text import kernels
-from cnp_router.text.kernels import add_up, below, dense_times, descending, product, taken, times
+from cnp_router.text.kernels import (
+    add_up,
+    below,
+    dense_times,
+    descending,
+    product,
+    taken,
+    times_each,
+)
 
 
 @pytest.fixture(params=["loops", "operators"], autouse=True)
@@ -23,6 +31,10 @@ def matrix(n_rows, n_columns, seed, kind=np.int32):
     )
     found.indptr, found.indices = found.indptr.astype(kind), found.indices.astype(kind)
     return found
+
+
+def times(items, lines, vector):
+    return times_each(items, lines, np.array([0, len(lines)]), [vector])
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
@@ -46,6 +58,25 @@ def test_a_vector_is_multiplied_by_some_rows(lines, kind):
     found = times(items, np.array(lines, dtype=np.intp), vector)
     np.testing.assert_allclose(found, items.toarray()[lines] @ vector, rtol=1e-6)
     assert (found.dtype, found.shape) == (np.float32, (len(lines),))
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [2, 3], [0, 2, 0, 0, 1, 0], [1, 1, 9]])
+def test_each_vector_is_multiplied_by_rows_of_its_own(sizes):
+    items, rng = matrix(10, 6, 2), np.random.default_rng(len(sizes))
+    vectors = rng.random((len(sizes), 6), dtype=np.float32)
+    starts = np.cumsum([0, *sizes])
+    lines = rng.integers(10, size=starts[-1])
+    lent = np.empty(6, dtype=np.float32)
+
+    def one_after_the_other():
+        for vector in vectors:
+            lent[:] = vector
+            yield lent
+        lent[:] = np.nan
+
+    found = times_each(items, lines, starts, one_after_the_other())
+    wanted = items.toarray()[lines] * vectors[np.arange(len(sizes)).repeat(sizes)]
+    np.testing.assert_allclose(found, wanted.sum(axis=1), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])

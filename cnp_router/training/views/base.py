@@ -14,6 +14,8 @@ from scipy import sparse
 from cnp_router.history import History
 from cnp_router.routing import Reason
 from cnp_router.text import dense_product
+from cnp_router.text.kernels import Rows
+from cnp_router.text.sparse_rows import add_product
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
@@ -73,17 +75,33 @@ class Behind:
 
 
 class FusedProduct:
-    """One product for all matrices that the same vectors are multiplied by: each has its price."""
+    """One product for all matrices that the same vectors are multiplied by: each has its price.
 
-    def __init__(self, parts: Mapping[str, sparse.csr_array]) -> None:
+    The terms of the vectors may be said to be `in_order`: the products are the same, and faster.
+    """
+
+    def __init__(self, parts: Mapping[str, sparse.csr_array], *, in_order: bool = False) -> None:
         ends = np.cumsum([0, *(part.shape[1] for part in parts.values())]).tolist()
         self._columns = {name: slice(*ends[i : i + 2]) for i, name in enumerate(parts)}
-        self._matrix = sparse.csr_array(sparse.hstack(list(parts.values()), "csr"))
+        matrix = sparse.csr_array(sparse.hstack(list(parts.values()), "csr"))
+        self._in_order = in_order
+        # The last term first, so that what is in order descends.
+        self._matrix = sparse.csr_array(matrix[::-1]) if in_order else matrix
 
     def of(self, vectors: sparse.csr_array) -> dict[str, NDArray[Any]]:
         """Return the product with each part, of shape (n_requests, n_columns), float32."""
-        product = dense_product(vectors, self._matrix)
+        product = self._product(vectors)
         return {name: product[:, columns] for name, columns in self._columns.items()}
+
+    def _product(self, vectors: sparse.csr_array) -> NDArray[Any]:
+        if not self._in_order:
+            return dense_product(vectors, self._matrix)
+        n_terms, width = self._matrix.shape
+        lines = n_terms - 1 - vectors.indices
+        products = np.zeros((len(vectors.indptr) - 1, width), dtype=np.float32)
+        rows = Rows(vectors.data, lines, vectors.indptr, vectors.shape)
+        add_product(rows, self._matrix, products)
+        return products
 
 
 class Batch(Memo):

@@ -99,7 +99,10 @@ class Views:
         for view in self:
             for encoder, matrices in view.products().items():
                 parts.setdefault(encoder, {}).update(matrices)
-        self._fused = {encoder: FusedProduct(matrices) for encoder, matrices in parts.items()}
+        self._fused = {
+            encoder: FusedProduct(matrices, in_order=encoder == "character")
+            for encoder, matrices in parts.items()
+        }
         self._indexes = {name: index for view in self for name, index in view.indexes().items()}
 
     def _made(self, corpus: Corpus, make: Callable[[View], View]) -> Views:

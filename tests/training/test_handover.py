@@ -1,0 +1,72 @@
+"""What other processes are given: a folder that is written once, as long as nothing is learned."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import shutil
+
+import pytest
+
+from cnp_router import Api, Catalog, History, Mashup, fit_router
+
+
+def fitted():
+    catalog = Catalog([Api("maps", "Maps", "Shows places."), Api("sms", "SMS", "Sends texts.")])
+    history = History([Mashup("m1", "bars on a map", ("maps",))])
+    return fit_router(catalog, history)
+
+
+@pytest.fixture
+def router():
+    return fitted()
+
+
+def handed_over(router):
+    """Return the folder that is kept, and what another process makes of it."""
+    opened, kept = router._handed_over(router)
+    return kept, pickle.loads(pickle.dumps(opened))
+
+
+def test_it_is_written_once(router):
+    (kept, opened), (again, _) = handed_over(router), handed_over(router)
+    assert again is kept
+    assert opened() is opened()
+    assert opened().score("a map").top(2) == router.score("a map").top(2)
+
+
+def test_what_is_learned_is_handed_over(router):
+    before, _ = handed_over(router)
+    router.observe(Mashup("m2", "a text for the owner", ("sms",)))
+    after, opened = handed_over(router)
+    assert after.path != before.path
+    assert opened().score("a text").top(2) == router.score("a text").top(2)
+
+
+def test_a_folder_that_was_cleared_away_is_written_again(router):
+    kept, _ = handed_over(router)
+    shutil.rmtree(kept.model)
+    again, opened = handed_over(router)
+    assert again.path != kept.path and opened().apis == router.apis
+
+
+def test_how_requests_are_read_is_not_kept(router):
+    _, opened = handed_over(router)
+    assert opened().compound is None
+    router.compound = False
+    _, opened = handed_over(router)
+    assert opened().compound is False
+
+
+def test_it_goes_with_the_router_once_nobody_needs_it():
+    router = fitted()
+    kept, _ = handed_over(router)
+    path = kept.path
+    other = pickle.loads(pickle.dumps(router))  # has one of its own
+    assert handed_over(other)[0].path != path
+    del router
+    gc.collect()
+    assert path.exists()
+    del kept
+    gc.collect()
+    assert not path.exists()
