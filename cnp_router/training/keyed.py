@@ -14,6 +14,7 @@ __all__ = ["Filled", "added", "counted", "distinct", "highest", "scattered", "su
 _CELLS_A_KEY = 32
 _CELLS = 1 << 17  # of a table that a cache holds
 _MOST_32 = np.iinfo(np.int32).max
+_BITS, _MOST_DIGITS = 32, 62
 
 
 def distinct(keys: NDArray[Any]) -> NDArray[Any]:
@@ -68,9 +69,33 @@ def summed(
         sums = np.bincount(keys, values, size).astype(np.float64, copy=False)
         (there,) = sums.nonzero()
         return there, sums[there]
-    there = distinct(keys)
-    found = np.bincount(there.searchsorted(keys), values, len(there))
+    there, places = _numbered(keys, size)
+    found = np.bincount(places, values, len(there))
     return there, found.astype(np.float64, copy=False)
+
+
+def _numbered(keys: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the distinct keys, ascending, and which of them each key is.
+
+    Examples
+    --------
+    >>> _numbered(np.array([3, 1, 3]), 5)
+    (array([1, 3]), array([1, 0, 1]))
+    """
+    digits = len(keys).bit_length()
+    if size >> (_MOST_DIGITS - digits):
+        there = distinct(keys)
+        return there, there.searchsorted(keys)
+    # Whole numbers are sorted fast: each key, and in the last digits where it stands.
+    ordered = np.left_shift(keys, digits, dtype=np.int64)
+    ordered += np.arange(len(keys))
+    ordered.sort()
+    places = ordered & ((1 << digits) - 1)
+    ordered >>= digits
+    firsts = _firsts(ordered)
+    number = np.empty(len(keys), dtype=np.intp)
+    number[places] = np.arange(len(firsts)).repeat(np.diff(firsts, append=len(keys)))
+    return ordered[firsts].astype(np.intp), number
 
 
 def highest(
@@ -90,10 +115,18 @@ def highest(
         return there, most[there]
     if not len(keys):
         return keys, values
-    order = keys.argsort(kind="stable")
-    keys, values = keys[order], values[order]
-    firsts = _firsts(keys)
-    return keys[firsts], np.maximum.reduceat(values, firsts)
+    if size > _MOST_32:
+        order = keys.argsort(kind="stable")
+        keys, values = keys[order], values[order]
+        firsts = _firsts(keys)
+        return keys[firsts], np.maximum.reduceat(values, firsts)
+    # Whole numbers are sorted fast: each key, and behind it the value, whose digits ascend with it.
+    both = np.left_shift(keys, _BITS, dtype=np.int64)
+    both += values.view(np.int32)
+    both.sort()
+    ordered = both >> _BITS
+    lasts = np.append(_firsts(ordered)[1:], len(both)) - 1
+    return ordered[lasts].astype(np.intp), both[lasts].astype(np.int32).view(np.float32)
 
 
 class _Scratch(threading.local):

@@ -18,7 +18,7 @@ from scipy import sparse
 from cnp_router.text.entries import entries, places
 from cnp_router.text.kernels import Rows, dense_times, descending, product, times_each
 from cnp_router.text.sparse_rows import add_product
-from cnp_router.training.keyed import Filled, added, distinct
+from cnp_router.training.keyed import Filled, added
 
 __all__ = [
     "EXACT",
@@ -278,30 +278,44 @@ def _with_zeros(rows: sparse.csr_array | Rows) -> Iterator[NDArray[np.float32]]:
             yield row
 
 
-def part_products(parts: Rows, items: Rows) -> NDArray[np.float32]:
-    """Return the products of some items with the parts of a request: (n_items, n_parts).
+def part_products(
+    parts: Rows, begins: NDArray[np.intp], items: Rows, starts: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """Return the products of the items of each of some requests with its parts: (n_items, most).
 
-    Only what the items have in common with any part is multiplied.
+    Those of request `i` are the parts ``begins[i] : begins[i + 1]`` and the items
+    ``starts[i] : starts[i + 1]``; one with fewer parts than another has zeros behind them. Only
+    what the items have in common with any part is multiplied.
 
     Examples
     --------
     >>> parts = sparse.csr_array(np.array([[1, 0, 0], [0, 2, 0]], dtype=np.float32))
     >>> parts = Rows(parts.data, parts.indices, parts.indptr, parts.shape)
-    >>> part_products(parts, parts)
+    >>> part_products(parts, np.array([0, 2]), parts, np.array([0, 2]))
     array([[1., 0.],
            [0., 4.]], dtype=float32)
     """
-    terms = distinct(parts.indices)
-    weights = np.zeros((len(terms), parts.shape[0]), dtype=np.float32)
-    weights[terms.searchsorted(parts.indices), segments(parts.indptr)] = parts.data
-    with Filled(terms, np.arange(1, len(terms) + 1), items.shape[1]) as number:
-        place = number.take(items.indices)
-    (common,) = (place > 0).nonzero()
+    sizes = begins[1:] - begins[:-1]
+    number = np.arange(1, len(parts.indices) + 1, dtype=np.float32)
+    place, common = np.empty_like(number), np.empty(len(items.indices), dtype=np.float32)
+    said = itertools.pairwise(parts.indptr.take(begins).tolist())
+    there = itertools.pairwise(items.indptr.take(starts).tolist())
+    for own, its in zip(
+        itertools.starmap(slice, said), itertools.starmap(slice, there), strict=True
+    ):
+        terms = parts.indices[own]
+        with Filled(terms, number[own], items.shape[1]) as number_of:  # the last of equal ones
+            place[own] = number_of.take(terms)
+            common[its] = number_of.take(items.indices[its])
+    weights = np.zeros((len(number), int(sizes.max(initial=1))), dtype=np.float32)
+    column = np.arange(len(parts.indptr) - 1) - begins[:-1].repeat(sizes)
+    weights[place.astype(np.intp) - 1, column[segments(parts.indptr)]] = parts.data
+    (kept,) = (common > 0).nonzero()
     kind = items.indptr.dtype
-    columns, pointers = place[common].astype(kind), common.searchsorted(items.indptr).astype(kind)
+    columns, pointers = common[kept].astype(kind), kept.searchsorted(items.indptr).astype(kind)
     columns -= 1
-    shape = len(pointers) - 1, len(terms)
-    return dense_times(Rows(items.data[common], columns, pointers, shape), weights)
+    shape = len(pointers) - 1, len(number)
+    return dense_times(Rows(items.data[kept], columns, pointers, shape), weights)
 
 
 def best_products(

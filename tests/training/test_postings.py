@@ -68,13 +68,21 @@ def test_products_with_some_rows():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("n_parts", [1, 3])
-def test_products_with_the_parts_of_a_request(n_parts):
-    parts, items = matrix(n_parts, 20, 4, density=0.1), matrix(30, 20, 5)
-    found = part_products(taken(parts, np.arange(n_parts)), taken(items, np.arange(4, 30)))
-    np.testing.assert_allclose(found, (items[4:] @ parts.T).toarray(), rtol=1e-5)
-    none = part_products(taken(parts, np.arange(n_parts)), taken(items, np.arange(0)))
-    assert none.shape == (0, n_parts)
+@pytest.mark.parametrize("n_parts", [[1], [3], [0], [1, 4, 2], [2, 2], []])
+@pytest.mark.parametrize("n_items", [0, 1, 7])
+def test_products_with_the_parts_of_requests(n_parts, n_items):
+    sizes = [n_items + i for i in range(len(n_parts))]
+    begins, starts = starts_of(n_parts).astype(int), starts_of(sizes).astype(int)
+    parts = matrix(int(begins[-1]), 20, 4, density=0.2)
+    items = matrix(int(starts[-1]), 20, 5)
+    found = part_products(
+        taken(parts, np.arange(begins[-1])), begins, taken(items, np.arange(starts[-1])), starts
+    )
+    expected = np.zeros((starts[-1], max([1, *n_parts])))
+    for i, n in enumerate(n_parts):
+        own, said = slice(*starts[i : i + 2]), slice(*begins[i : i + 2])
+        expected[own, :n] = (items[own] @ parts[said].T).toarray()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 3, 40])
@@ -147,6 +155,19 @@ class TestKeyed:
         assert keyed.scattered(keys[1:2], values[1:2], wanted, 7).tolist() == [2, 0, 0]
         some = keys[1:3], values[1:3]
         assert keyed.valued(*some, wanted[::-1], 7).tolist() == [1, 0, 2]
+
+    @pytest.mark.parametrize("size", [1_000, 10**9, 10**18])
+    def test_many_values_under_keys(self, size):
+        rng = np.random.default_rng(3)
+        keys = rng.integers(0, size, 200)[rng.integers(0, 60, 500)]
+        values = rng.random(500, dtype=np.float32) + np.float32(0.01)
+        there, which = np.unique(keys, return_inverse=True)
+        for by, found in ((np.add, keyed.summed), (np.maximum, keyed.highest)):
+            expected = np.zeros(len(there), dtype=np.float64)
+            by.at(expected, which, values)
+            own, made = found(keys, values, size)
+            np.testing.assert_array_equal(own, there)
+            np.testing.assert_array_equal(made, expected)
 
     @pytest.mark.parametrize("size", [0, 7])
     def test_no_keys(self, size):

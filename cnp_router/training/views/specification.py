@@ -27,6 +27,7 @@ __all__ = ["SpecificationView"]
 # A word in more than about one text of ten says nothing: idf is 1 + ln(1 / share).
 _TELLING = 3.3
 # Unless there are hardly more texts: then one that two of them say is telling, too.
+_TOGETHER = 8  # requests, whose candidates' words a cache holds
 _OF_TWO = float(np.log(3)) + 1e-6  # below the idf of a word that none says
 
 
@@ -146,14 +147,18 @@ class _ByWords:
         n_requests = requests.shape[0]
         self._clauses, self._index = clauses, index
         self._several, self._begins = np.asarray(several, dtype=np.intp), begins
-        # Of each request itself and its clauses.
-        self._lines = [np.array([row]) for row in range(n_requests)]
+        # Each request itself and its clauses, and where those of each begin.
+        sizes = np.ones(n_requests, dtype=np.intp)
+        sizes[self._several] += begins[1:] - begins[:-1]
+        self._starts = np.concatenate([np.zeros(1, dtype=np.intp), sizes.cumsum()])
         self._said: sparse.csr_array | Rows = requests
         if several:
-            self._said = below(requests, clauses)
-            ends = itertools.pairwise((begins + n_requests).tolist())
-            for row, (begin, end) in zip(several, ends, strict=True):
-                self._lines[row] = np.array([row, *range(begin, end)])
+            is_whole = np.zeros(self._starts[-1], dtype=bool)
+            is_whole[self._starts[:-1]] = True
+            lines = np.empty(len(is_whole), dtype=np.intp)
+            lines[is_whole] = np.arange(n_requests)
+            lines[~is_whole] = np.arange(n_requests, n_requests + clauses.shape[0])
+            self._said = taken(below(requests, clauses), lines)
         self._last: tuple[Pairs, tuple[NDArray[np.float32], NDArray[np.float32]]] | None = None
 
     def proposed(self, found: Found) -> tuple[Sparse, Sparse]:
@@ -164,7 +169,7 @@ class _ByWords:
         words = Sparse(starts, positions, self._at(pairs)[0], lambda pairs: self._at(pairs)[0])
         if not len(self._several):
             return words, words
-        n_requests, n_apis = len(self._lines), len(self._index.catalog)
+        n_requests, n_apis = len(self._starts) - 1, len(self._index.catalog)
         begins, said, values = best_products(self._clauses, self._index.word_columns, POOL)
         owner = self._several.repeat(self._begins[1:] - self._begins[:-1])
         keys = owner[segments(begins)] * n_apis + said
@@ -187,12 +192,17 @@ class _ByWords:
     def _similarities(self, pairs: Pairs) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         whole = np.zeros(len(pairs), dtype=np.float32)
         best = np.zeros(len(pairs), dtype=np.float32)
-        ends = itertools.pairwise(pairs.starts.tolist())
-        for lines, (begin, end) in zip(self._lines, ends, strict=True):
-            own = taken(self._index.word_rows, pairs.positions[begin:end])
-            found = part_products(taken(self._said, lines), own)
-            whole[begin:end] = found[:, 0]
-            best[begin:end] = found[:, 1:].max(axis=1) if len(lines) > 1 else found[:, 0]
+        for first in range(0, len(pairs.starts) - 1, _TOGETHER):
+            begins = self._starts[first : first + _TOGETHER + 1]
+            starts = pairs.starts[first : first + _TOGETHER + 1]
+            own = slice(starts[0], starts[-1])
+            said = taken(self._said, np.arange(begins[0], begins[-1]))
+            asked = taken(self._index.word_rows, pairs.positions[own])
+            found = part_products(said, begins - begins[0], asked, starts - starts[0])
+            whole[own] = best[own] = found[:, 0]
+            if found.shape[1] > 1:
+                several = (begins[1:] - begins[:-1] > 1).repeat(starts[1:] - starts[:-1])
+                best[own][several] = found[several, 1:].max(axis=1)
         return whole, best
 
 
