@@ -229,6 +229,15 @@ class TfidfEncoder:
         column = self._column.get(term)
         return None if column is None else self.idf_.item(column)
 
+    def idf_of(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        """Return the inverse document frequency of each term; `rare_` where it is unknown."""
+        columns = [-1 if column is None else column for column in map(self._column.get, terms)]
+        found = np.full(len(columns), self.rare_)
+        if len(self.terms_):
+            place = np.array(columns, dtype=np.intp)
+            np.copyto(found, self.idf_.take(place, mode="clip"), where=place >= 0)
+        return found
+
     def __repr__(self) -> str:
         terms = getattr(self, "terms_", None)
         state = "not fitted" if terms is None else f"{len(terms)} terms"

@@ -10,6 +10,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
+from cnp_router.text.remembered import Remembered
+
 __all__ = [
     "ANALYZERS",
     "STOP_WORDS",
@@ -102,7 +104,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def standing_words(text: str) -> tuple[str, ...]:
     """Return the `words` of a text without the parts of identifiers, and without stop words."""
-    return tuple(token.word for token in _tokens(text) if token.single)
+    return tuple(map(_word, filter(_single, _tokens(text))))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -134,12 +136,13 @@ def content_words(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _content_words(text: str) -> tuple[str, ...]:
-    found: list[str] = []
-    for token in _tokens(text):
-        if token.single:
-            found.append(token.single)
-        found += filter(None, map(_content_word, token.parts))
-    return tuple(found)
+    tokens = _tokens(text)
+    if not any(map(_parts, tokens)):
+        return tuple(filter(None, map(_single, tokens)))
+    every = itertools.chain.from_iterable(
+        (token.single, *map(_content_word, token.parts)) for token in tokens
+    )
+    return tuple(filter(None, every))
 
 
 def placed_words(text: str) -> list[tuple[str, int, int]]:
@@ -245,14 +248,15 @@ class _Token(NamedTuple):
     is_brand: bool = False
 
 
-_single, _parts = attrgetter("single"), attrgetter("parts")  # faster than an expression
+# Faster than an expression.
+_word, _single, _parts = attrgetter("word"), attrgetter("single"), attrgetter("parts")
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _tokens(text: str) -> tuple[_Token, ...]:
     text = _plain(text)
     found = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
-    return tuple(itertools.chain.from_iterable(map(_token, found)))
+    return tuple(itertools.chain.from_iterable(map(_known_tokens.__getitem__, found)))
 
 
 def _plain(text: str) -> str:
@@ -260,7 +264,6 @@ def _plain(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
-@lru_cache(maxsize=100_000)
 def _token(found: str) -> tuple[_Token, ...]:
     if found.isalpha() and found.islower():
         return (_plain_token(found),)
@@ -277,3 +280,6 @@ def _token(found: str) -> tuple[_Token, ...]:
 
 def _plain_token(word: str) -> _Token:
     return _Token(word, _content_word(word))
+
+
+_known_tokens = Remembered(_token)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -323,19 +324,14 @@ def said(word: TfidfEncoder, texts: Sequence[str], seen: Sequence[bool] = ()) ->
     likeness is overrated. Function words do not count. Where the encoder has `seen` a text, it is
     judged without it.
     """
-    idf: list[float] = []
-    sizes = []
-    for text in texts:
-        before = len(idf)
-        values = map(word.idf, sorted(set(content_words(text))))
-        idf.extend(word.rare_ if value is None else value for value in values)
-        sizes.append(len(idf) - before)
+    words = [sorted(set(content_words(text))) for text in texts]
     found = np.zeros((len(texts), 3))
-    count = np.array(sizes, dtype=np.intp)
+    count = np.array(list(map(len, words)), dtype=np.intp)
     some = np.flatnonzero(count)
     if not len(some):
         return found
-    starts, rare, weight = (np.cumsum(count) - count)[some], word.rare_, np.array(idf)
+    starts, rare = (np.cumsum(count) - count)[some], word.rare_
+    weight = word.idf_of(list(chain.from_iterable(words)))
     of_seen = np.array(seen, dtype=bool).repeat(count) if len(seen) else np.False_
     others = np.exp(rare - weight) - 1 - of_seen  # in how many other texts each word is
     known = others >= np.where(of_seen, word.min_df, 0.5)
