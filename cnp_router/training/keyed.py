@@ -46,7 +46,7 @@ def counted(keys: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArra
     """
     if size <= _CELLS_A_KEY * len(keys) and size <= _CELLS:
         times = np.bincount(keys, minlength=size)
-        (there,) = times.nonzero()
+        (there,) = (times > 0).nonzero()
         return there, times[there]
     # Half as long, they are sorted in half the time.
     ordered = np.sort(keys.astype(np.int32) if size <= _MOST_32 else keys)
@@ -67,7 +67,7 @@ def summed(
     if size <= _CELLS_A_KEY * len(keys):
         # Of no keys at all numpy makes whole numbers.
         sums = np.bincount(keys, values, size).astype(np.float64, copy=False)
-        (there,) = sums.nonzero()
+        (there,) = (sums > 0).nonzero()
         return there, sums[there]
     there, places = _numbered(keys, size)
     found = np.bincount(places, values, len(there))
@@ -111,7 +111,7 @@ def highest(
     if size <= _CELLS_A_KEY * len(keys):
         most = np.zeros(size, dtype=np.float32)
         np.maximum.at(most, keys, values)
-        (there,) = most.nonzero()
+        (there,) = (most > 0).nonzero()
         return there, most[there]
     if not len(keys):
         return keys, values
@@ -216,7 +216,7 @@ def added(
     try:
         np.add.at(cells, keys, values)
         if size <= _CELLS_A_KEY * len(keys):
-            (there,) = cells[:size].nonzero()
+            (there,) = (cells[:size] != 0).nonzero()
         else:
             there = distinct(keys)
         return there, cells[there]

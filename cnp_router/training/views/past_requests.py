@@ -28,6 +28,7 @@ from cnp_router.training.postings import (
     best_of_each,
     best_products,
     champions,
+    ranked,
     row_products,
     segments,
 )
@@ -285,10 +286,7 @@ def nearest(past: Sparse) -> Sparse:
     """Return the past requests most like each request, best first; of equal ones the first."""
     best = best_of_each(past.values, past.starts, N_NEIGHBOURS)
     starts = best.searchsorted(past.starts)
-    least = -past.values[best]
-    order = least.argsort(kind="stable")
-    if len(starts) > 2:
-        order = np.lexsort((least, segments(starts)))
+    order, _ = ranked(past.values[best], starts)
     best = best[order]
     return Sparse(starts, past.positions[best], past.values[best])
 

@@ -45,7 +45,7 @@ class Votes:
 
     def _cast(self, weights: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         each = weights.repeat(self._sizes)
-        (some,) = each.nonzero()
+        (some,) = (each > 0).nonzero()
         return self._keys[some], each[some]
 
     def _pairs(self, keys: NDArray[np.intp]) -> Pairs:
