@@ -18,7 +18,7 @@ from scipy import sparse
 from cnp_router.text.entries import entries, places
 from cnp_router.text.kernels import Rows, dense_times, descending, product, times_each
 from cnp_router.text.sparse_rows import add_product
-from cnp_router.training.keyed import Filled, added
+from cnp_router.training.keyed import Filled, added, highest
 
 __all__ = [
     "EXACT",
@@ -319,39 +319,83 @@ def part_products(
 
 
 def best_products(
-    rows: sparse.csr_array | Rows, index: sparse.csr_array, most: int
+    rows: sparse.csr_array | Rows,
+    index: sparse.csr_array,
+    most: int,
+    begins: NDArray[np.intp] | None = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
     """Return the largest positive products of each row with an index, as `pooled` does.
 
+    Where `begins` says which rows are parts of one request, those of request `i` being
+    ``begins[i] : begins[i + 1]``, at least one: the largest of each request, and for each column
+    the product of the part that fits best.
+
     Examples
     --------
-    >>> rows = sparse.csr_array(np.array([[1, 2]], dtype=np.float32))
+    >>> rows = sparse.csr_array(np.array([[1, 2], [2, 0]], dtype=np.float32))
     >>> index = sparse.csr_array(np.array([[3, 0, 9], [4, 0, 0]], dtype=np.float32))
     >>> best_products(rows, index, 1)
-    (array([0, 1]), array([0]), array([11.], dtype=float32))
+    (array([0, 1, 2]), array([0, 2]), array([11., 18.], dtype=float32))
+    >>> best_products(rows, index, 2, np.array([0, 2]))
+    (array([0, 2]), array([0, 2]), array([11., 18.], dtype=float32))
     """
     n_rows, width = rows.shape[0], index.shape[1]
     rows = descending(rows)  # so that all ways to multiply add up in the same order
     pointers = index.indptr
     n_entries = int((pointers[rows.indices + 1] - pointers[rows.indices]).sum(dtype=np.int64))
     if n_rows * width > _CELLS_AN_ENTRY * n_entries:
-        return pooled(sparse_product(rows, index), most)
-    at_once = max(_CELLS // max(width, 1), 1)
-    found = []
-    for begin in range(0, n_rows, at_once):
-        pointers = rows.indptr[begin : begin + at_once + 1]
+        found = pooled(sparse_product(rows, index), most)
+        return found if begins is None else _best_of_parts(*found, begins, width, most)
+    starts = np.arange(n_rows + 1) if begins is None else begins
+    blocks = []
+    for first, last in _blocks(starts, max(_CELLS // max(width, 1), 1)):
+        pointers = rows.indptr[starts[first] : starts[last] + 1]
         shape = len(pointers) - 1, rows.shape[1]
         some = Rows(rows.data, rows.indices, pointers, shape)
         products = np.zeros((shape[0], width), dtype=np.float32)
         add_product(some, index, products)
-        found.append(best_of_lines(products, most))
-    if len(found) == 1:
-        return found[0]
-    sizes = [starts[1:] - starts[:-1] for starts, _, _ in found]
+        if begins is not None:
+            own = itertools.pairwise((begins[first : last + 1] - begins[first]).tolist())
+            products = np.stack([products[begin:end].max(axis=0) for begin, end in own])
+        blocks.append(best_of_lines(products, most))
+    if len(blocks) == 1:
+        return blocks[0]
+    sizes = [own[1:] - own[:-1] for own, _, _ in blocks]
     starts = np.cumsum(np.concatenate([np.zeros(1, dtype=np.intp), *sizes]))
-    columns = [np.zeros(0, dtype=np.intp), *(own for _, own, _ in found)]
-    values = [np.zeros(0, dtype=np.float32), *(own for _, _, own in found)]
+    columns = [np.zeros(0, dtype=np.intp), *(own for _, own, _ in blocks)]
+    values = [np.zeros(0, dtype=np.float32), *(own for _, _, own in blocks)]
     return starts, np.concatenate(columns), np.concatenate(values)
+
+
+def _blocks(starts: NDArray[np.intp], most: int) -> Iterator[tuple[int, int]]:
+    """Yield segments that are looked at together: the first, and the one behind the last.
+
+    As many as have so many elements, at least one.
+    """
+    last, n = 0, len(starts) - 1
+    while last < n:
+        first = last
+        fitting = int(starts.searchsorted(starts[first] + most, side="right")) - 1
+        last = min(max(fitting, first + 1), n)
+        yield first, last
+
+
+def _best_of_parts(
+    starts: NDArray[np.intp],
+    columns: NDArray[np.intp],
+    values: NDArray[np.float32],
+    begins: NDArray[np.intp],
+    width: int,
+    most: int,
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
+    """Return the same of requests, given the largest products of their parts."""
+    request = segments(begins)[segments(starts)]
+    n_requests = len(begins) - 1
+    keys, values = highest(request * width + columns, values, n_requests * width)
+    own = keys.searchsorted(np.arange(n_requests + 1) * width)
+    kept = best_of_each(values, own, most)
+    own = kept.searchsorted(own)
+    return own, keys[kept] - segments(own) * width, values[kept]
 
 
 def best_of_lines(

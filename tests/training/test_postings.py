@@ -112,6 +112,26 @@ def test_the_best_products_are_the_same_however_they_are_found(monkeypatch, n_ro
         assert [own.tolist() for own in best_products(rows, index, most)] == expected
 
 
+@pytest.mark.parametrize("sizes", [[], [1], [3], [2, 1, 40, 5]])
+@pytest.mark.parametrize("most", [1, 7, 600])
+def test_the_best_products_of_requests_of_several_parts(monkeypatch, sizes, most):
+    begins = starts_of(sizes).astype(int)
+    rows, index = matrix(int(begins[-1]), 30, 6, density=0.05), matrix(30, 500, 7, density=0.1)
+    every = [
+        (rows[begin:end] @ index).toarray().max(axis=0) for begin, end in itertools.pairwise(begins)
+    ]
+    for cells, per_entry in ((1 << 18, 999), (1, 999), (2_000, 999), (1, 0)):
+        monkeypatch.setattr(postings, "_CELLS", cells)
+        monkeypatch.setattr(postings, "_CELLS_AN_ENTRY", per_entry)
+        starts, columns, values = best_products(rows, index, most, begins)
+        for i, expected in enumerate(every):
+            own = slice(*starts[i : i + 2])
+            best = np.argsort(-expected, kind="stable")[: min(most, np.count_nonzero(expected))]
+            assert columns[own].tolist() == np.sort(best).tolist()
+            np.testing.assert_allclose(values[own], expected[columns[own]], rtol=1e-5)
+        assert starts.tolist()[-1:] == [len(columns)] and len(starts) == len(sizes) + 1
+
+
 def test_the_best_of_a_product_ascend():
     found = matrix(4, 50, 8)
     found.data[::3] *= -1

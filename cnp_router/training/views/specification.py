@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -170,9 +171,9 @@ class _ByWords:
         if not len(self._several):
             return words, words
         n_requests, n_apis = len(self._starts) - 1, len(self._index.catalog)
-        begins, said, values = best_products(self._clauses, self._index.word_columns, POOL)
-        owner = self._several.repeat(self._begins[1:] - self._begins[:-1])
-        keys = owner[segments(begins)] * n_apis + said
+        columns = self._index.word_columns
+        own, said, values = best_products(self._clauses, columns, POOL, self._begins)
+        keys = self._several[segments(own)] * n_apis + said
         if len(self._several) < n_requests:
             is_alone = np.ones(n_requests, dtype=bool)
             is_alone[self._several] = False
@@ -180,8 +181,8 @@ class _ByWords:
             keys = np.concatenate([keys, pairs.rows[alone] * n_apis + positions[alone]])
             values = np.concatenate([values, words.values[alone]])
         keys, values = highest(keys, values, n_requests * n_apis)
-        own = Pairs.of(keys, n_apis, n_requests)
-        return words, Sparse(own.starts, own.positions, values, lambda pairs: self._at(pairs)[1])
+        best = Pairs.of(keys, n_apis, n_requests)
+        return words, Sparse(best.starts, best.positions, values, lambda pairs: self._at(pairs)[1])
 
     def _at(self, pairs: Pairs) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return both similarities of some pairs: both columns are asked about the same ones."""
@@ -202,7 +203,9 @@ class _ByWords:
             whole[own] = best[own] = found[:, 0]
             if found.shape[1] > 1:
                 several = (begins[1:] - begins[:-1] > 1).repeat(starts[1:] - starts[:-1])
-                best[own][several] = found[several, 1:].max(axis=1)
+                # Column by column: rows are too short for what numpy does once a row.
+                likeliest = functools.reduce(np.maximum, found.T[1:])
+                np.copyto(best[own], likeliest, where=several)
         return whole, best
 
 
