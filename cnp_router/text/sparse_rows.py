@@ -112,9 +112,10 @@ def one_row(
     row = copy.copy(blank)
     row.data, row.indices, row.indptr = weights, columns, np.array([0, len(weights)], np.int32)
     if len(weights):
-        # Added up as `unit_data` does, so that one row is the same as among many.
-        (square,) = np.add.reduceat(np.square(weights, dtype=np.float64), _FIRST)
-        row.data = (weights / np.sqrt(max(square, 1e-24))).astype(np.float32)
+        # As `unit_data` does it, so that one row is the same as among many: by an array, too, since
+        # before version 2 numpy divides by a number in the precision of the array.
+        square = np.add.reduceat(np.square(weights, dtype=np.float64), _FIRST)
+        row.data = (weights / np.sqrt(np.maximum(square, 1e-24))).astype(np.float32)
     return row
 
 
