@@ -165,8 +165,8 @@ class Router(Deciding):
             One for each request, as in `score`.
         n_jobs : int, default=1
             Processes that score, -1 for one a core. Worth it for thousands of requests: starting
-            them takes a second. A learned router is saved for them in a temporary folder; another
-            must be one that pickle can take.
+            them takes a second. A learned router is saved for them in a temporary folder, once as
+            long as it learns nothing; another must be one that pickle can take.
 
         Returns
         -------
