@@ -57,14 +57,16 @@ _SEPARATOR = re.compile(
     r"|(?P<comma>,(?=\s)|[、，､،]|(?<=\s)[-–—](?=\s)|—)",
     re.IGNORECASE,
 )
-# The same for ASCII in lower case, more than twice as fast.
+# The same for ASCII in lower case, more than twice as fast. Each begins with one of a few
+# characters, or after a space: all other places are given up at once.
 _ASCII_SEPARATOR = re.compile(
+    r"(?:(?=[\s;,])|(?<!\S))(?:"
     r"(?P<stop>(?=\s)(?:(?<=[.!?])|(?<=[.!?][\"')\]])))"
     r"|(?<!\S)(?:(?P<item>\(?(?P<number>\d{1,2})[.)](?=\s))"
     rf"|(?P<word>(?:{_alternatives(CONJUNCTIONS, ascii_only=True)})(?![^\s,])"
     r"|(?<=\s)[&+](?=\s)))"
     r"|(?P<line>(?:^|\n)[^\S\n]*+[-*](?=\s)|[\n;])"
-    r"|(?P<comma>,(?=\s)|(?<=\s)-(?=\s))"
+    r"|(?P<comma>,(?=\s)|(?<=\s)-(?=\s)))"
 )
 
 
