@@ -82,7 +82,7 @@ def in_pieces(
     Examples
     --------
     >>> len(in_pieces(["a map"] * 5_000, [None] * 5_000, 2))
-    10
+    20
     """
     if n_jobs == 1 or len(requests) < 2 * _LEAST:
         return [(requests, dates)]

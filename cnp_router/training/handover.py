@@ -39,8 +39,8 @@ class Handover:
     """The folder that other processes have a router from, which stays while the router does.
 
     Writing and opening it takes longer than some hundred answers: who asks again, and has learned
-    nothing meanwhile, has it once. It goes when another takes its place, or with the router, once
-    nobody needs it any more.
+    nothing meanwhile, has it once. It goes when it is forgotten, or with the router, once nobody
+    needs it any more.
     """
 
     def __init__(self) -> None:
@@ -72,6 +72,11 @@ class Handover:
             router.save(folder.model)
             self._last = learned, folder, folder.files()
             return partial(_opened_once, folder.model, build), folder
+
+    def forget(self) -> None:
+        """Give the folder up: the router is another one now."""
+        with self._lock:
+            self._last = None
 
 
 def _opened_once(path: Path, build: Build, **settings: Any) -> Any:

@@ -349,6 +349,7 @@ class LearnedRouter(Router):
         self.ranker, self.answerable, self.decision = parts
         self.recall_control = self.decision.recall_control
         self.summary = {**self.summary, **views.corpus.summary}
+        self._handover.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         with self._learning:  # a copy is of one moment

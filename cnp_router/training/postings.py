@@ -8,7 +8,8 @@ is found so is then compared exactly, by the rows of the items.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -267,11 +268,13 @@ def row_products(
 
     Those of request `i`, which is row `i` of `queries`, are ``of[starts[i] : starts[i + 1]]``.
     """
-    vectors = queries if isinstance(queries, np.ndarray) else _with_zeros(queries)
-    return times_each(items, of, starts, vectors)
+    if isinstance(queries, np.ndarray):
+        return times_each(items, of, starts, queries)
+    with closing(_with_zeros(queries)) as vectors:  # what is lent is given back, whatever happens
+        return times_each(items, of, starts, vectors)
 
 
-def _with_zeros(rows: sparse.csr_array | Rows) -> Iterator[NDArray[np.float32]]:
+def _with_zeros(rows: sparse.csr_array | Rows) -> Generator[NDArray[np.float32], None, None]:
     """Yield each of some rows with all its zeros; when the next one is taken, it is gone."""
     for begin, end in itertools.pairwise(rows.indptr.tolist()):
         with Filled(rows.indices[begin:end], rows.data[begin:end], rows.shape[1]) as row:

@@ -68,6 +68,20 @@ def test_products_with_some_rows():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+def test_what_was_lent_is_given_back_where_a_product_fails(monkeypatch):
+    rows, items = matrix(2, 20, 4), matrix(6, 20, 5)
+
+    def failing(items, of, starts, vectors):
+        raise KeyboardInterrupt(next(iter(vectors)).sum())
+
+    monkeypatch.setattr(postings, "times_each", failing)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        row_products(rows, items, np.arange(6), np.array([0, 3, 6]))
+    assert stopped.value.args[0] > 0  # and whoever keeps the error, keeps the loop
+    with keyed.Filled(np.zeros(0, dtype=np.intp), 0, 20) as lent:
+        assert not lent.any()
+
+
 @pytest.mark.parametrize("n_parts", [[1], [3], [0], [1, 4, 2], [2, 2], []])
 @pytest.mark.parametrize("n_items", [0, 1, 7])
 def test_products_with_the_parts_of_requests(n_parts, n_items):
