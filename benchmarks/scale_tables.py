@@ -69,6 +69,7 @@ _ASKED = (
     ("open s at 100,000", "50000x100000", "load_seconds", 2, "", "0.5"),
     ("route_many / route at 1,345", "4556x1345", "route_many", 1, "5", ""),
     ("the same by processes, one a core", "4556x1345", "route_many_processes", 1, "5", ""),
+    ("by processes at 17,327", "4556x17327", "route_many_processes", 1, "5", ""),
 )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from cnp_router.catalog import Catalog
@@ -73,13 +77,29 @@ def served_by_none(texts: Iterable[OutOfScope], catalog: Catalog) -> tuple[OutOf
     >>> served_by_none([sum_], Catalog([Api("math", "Calculators for schools")]))
     ()
     """
-    said = [
-        _phrase(part) for api in catalog for part in (api.name, api.description, *api.categories)
-    ]
-    everything = "\n".join(said)
-    return tuple(
-        text for text in texts if not any(_phrase(word) in everything for word in text.served_by)
-    )
+    said = [part for api in catalog for part in (api.name, api.description, *api.categories)]
+    spelt = [unicodedata.normalize("NFKC", part).lower() for part in said]
+    starts = list(accumulate((len(part) + 1 for part in spelt), initial=0))
+    everything = "\n".join(spelt)
+
+    @cache
+    def is_said(words: str) -> bool:
+        """Return whether a part says some words: only those are read that may."""
+        phrase = _phrase(words)
+        stem = max(map(_stem, phrase.split()), key=len, default="")
+        at = everything.find(stem)
+        while at >= 0 and (place := bisect_right(starts, at) - 1) < len(said):
+            if phrase in _phrase(said[place]):
+                return True
+            at = everything.find(stem, starts[place + 1])
+        return False
+
+    return tuple(text for text in texts if not any(map(is_said, text.served_by)))
+
+
+def _stem(word: str) -> str:
+    """Return what a word and its plural begin with."""
+    return word[:-1] if word.endswith("y") else word
 
 
 def _phrase(text: str) -> str:
