@@ -17,7 +17,7 @@ class Remembered(dict[K, V]):
     """The answers of a function, each found once: `functools.lru_cache` for a few thousand calls.
 
     Looked up as a dictionary is, in a quarter of the time. At some number of answers it forgets
-    all of them. The answers to keys that `is_kept` says no to are not remembered.
+    all of them.
 
     Examples
     --------
@@ -26,17 +26,13 @@ class Remembered(dict[K, V]):
     (4, {'maps': 4})
     """
 
-    def __init__(
-        self, function: Callable[[K], V], is_kept: Callable[[K], bool] | None = None
-    ) -> None:
-        self._function, self._is_kept = function, is_kept
+    def __init__(self, function: Callable[[K], V]) -> None:
+        self._function = function
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Remembered, (self._function, self._is_kept)  # what is remembered is found again
+        return Remembered, (self._function,)  # what is remembered is found again
 
     def __missing__(self, key: K) -> V:
-        if self._is_kept is not None and not self._is_kept(key):
-            return self._function(key)
         if len(self) >= _MOST:
             self.clear()
         found = self[key] = self._function(key)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.text.remembered import Remembered
 from cnp_router.text.sparse_rows import counted_rows
 from cnp_router.text.tokenise import ANALYZERS, grams_of, standing_words
 
@@ -19,6 +19,7 @@ __all__ = ["Analyzer", "TermCounts", "blocks", "runs_of_words", "word_runs"]
 Analyzer = Literal["word", "content", "character"]
 
 BLOCK = 256  # texts
+_CACHED_WORDS = 100_000
 _LONG = 64  # characters: longer words are not kept
 
 
@@ -34,11 +35,8 @@ def word_runs(numbers: Callable[[str], int | None]) -> Callable[[str], NDArray[A
         found = [number for number in map(numbers, grams_of(word)) if number is not None]
         return np.array(found, dtype=np.int32)
 
-    return Remembered(runs, is_kept=_is_short).__getitem__
-
-
-def _is_short(word: str) -> bool:
-    return len(word) < _LONG
+    remembered = lru_cache(maxsize=_CACHED_WORDS)(runs)
+    return lambda word: remembered(word) if len(word) < _LONG else runs(word)
 
 
 def runs_of_words(

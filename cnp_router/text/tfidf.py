@@ -178,11 +178,16 @@ class TfidfEncoder:
         said.pop(None, None)
         return said
 
+    def _known(self, text: str) -> list[int]:
+        """Return the column of each known word of a text, as often as it is there."""
+        found = map(self._column.get, ANALYZERS[self.analyzer](text))
+        return [column for column in found if column is not None]
+
     def _columns_of(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the columns of the known terms of texts, and how many each text has."""
         if self.analyzer == "character":
             return runs_of_words(texts, self._runs)
-        found = [list(own.elements()) for own in map(self._said, texts)]
+        found = list(map(self._known, texts))
         columns = np.array(list(chain.from_iterable(found)), dtype=np.int32)
         return columns, np.array(list(map(len, found)), dtype=np.int64)
 

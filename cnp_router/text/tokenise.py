@@ -10,8 +10,6 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
-from cnp_router.text.remembered import Remembered
-
 __all__ = [
     "ANALYZERS",
     "STOP_WORDS",
@@ -256,7 +254,7 @@ _word, _single, _parts = attrgetter("word"), attrgetter("single"), attrgetter("p
 def _tokens(text: str) -> tuple[_Token, ...]:
     text = _plain(text)
     found = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
-    return tuple(itertools.chain.from_iterable(map(_known_tokens.__getitem__, found)))
+    return tuple(itertools.chain.from_iterable(map(_token, found)))
 
 
 def _plain(text: str) -> str:
@@ -264,6 +262,7 @@ def _plain(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
+@lru_cache(maxsize=100_000)
 def _token(found: str) -> tuple[_Token, ...]:
     if found.isalpha() and found.islower():
         return (_plain_token(found),)
@@ -280,6 +279,3 @@ def _token(found: str) -> tuple[_Token, ...]:
 
 def _plain_token(word: str) -> _Token:
     return _Token(word, _content_word(word))
-
-
-_known_tokens = Remembered(_token)
