@@ -269,9 +269,11 @@ def row_products(
     Those of request `i`, which is row `i` of `queries`, are ``of[starts[i] : starts[i + 1]]``.
     """
     if isinstance(queries, np.ndarray):
-        return times_each(items, of, starts, queries)
-    with closing(_with_zeros(queries)) as vectors:  # what is lent is given back, whatever happens
-        return times_each(items, of, starts, vectors)
+        products = times_each(items, of, starts, queries)
+    else:
+        with closing(_with_zeros(queries)) as vectors:  # it is given back, whatever happens
+            products = times_each(items, of, starts, vectors)
+    return products.astype(np.float32, copy=False)
 
 
 def _with_zeros(rows: sparse.csr_array | Rows) -> Generator[NDArray[np.float32], None, None]:
