@@ -26,6 +26,7 @@ __all__ = [
     "below",
     "dense_times",
     "descending",
+    "n_entries",
     "product",
     "taken",
     "times_each",
@@ -80,6 +81,18 @@ def taken(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> Rows:
     lines = lines.astype(pointers.dtype, copy=False)
     loops.csr_row_index(len(lines), lines, pointers, matrix.indices, matrix.data, indices, data)
     return Rows(data, indices, own, shape)
+
+
+def n_entries(matrix: sparse.csr_array | Rows, lines: NDArray[Any]) -> int:
+    """Return how many entries some rows of a matrix have.
+
+    Examples
+    --------
+    >>> n_entries(sparse.csr_array([[1.0, 2.0], [0.0, 2.0]]), np.array([0, 1, 1]))
+    4
+    """
+    pointers = matrix.indptr
+    return int((pointers.take(lines + 1) - pointers.take(lines)).sum(dtype=np.int64))
 
 
 def descending(rows: sparse.csr_array | Rows) -> Rows:
@@ -240,8 +253,7 @@ def product(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> Rows:
     n_rows, n_columns = shape = rows.shape[0], matrix.shape[1]
     pointers, terms = matrix.indptr, rows.indices
     # There are no more entries than that, which is known without counting them.
-    most = int((pointers.take(terms + 1) - pointers.take(terms)).sum(dtype=np.int64))
-    most = min(most, n_rows * n_columns)
+    most = min(n_entries(matrix, terms), n_rows * n_columns)
     if loops is None or most > _MOST_32:
         found = (rows.matrix() if isinstance(rows, Rows) else rows) @ matrix
         return Rows(found.data, found.indices, found.indptr, shape)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.kernels import Rows, add_all, add_up, taken
+from cnp_router.text.kernels import Rows, add_all, add_up, n_entries, taken
 
 __all__ = [
     "GrowingRows",
@@ -178,9 +178,7 @@ def _copied_at_once(rows: sparse.csr_array | Rows, matrix: sparse.csr_array) -> 
     n_rows = rows.shape[0]
     if n_rows < 2:
         return 1
-    pointers, terms = matrix.indptr, rows.indices
-    n_entries = int((pointers.take(terms + 1) - pointers.take(terms)).sum(dtype=np.int64))
-    return max(_COPIED * n_rows // max(n_entries, 1), 1)
+    return max(_COPIED * n_rows // max(n_entries(matrix, rows.indices), 1), 1)
 
 
 def add_product(rows: Rows, matrix: sparse.csr_array, into: NDArray[Any]) -> None:

@@ -16,6 +16,7 @@ from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.keyed import scattered
 from cnp_router.training.linear import spread_columns
 from cnp_router.training.parts import Part
+from cnp_router.training.postings import together
 
 __all__ = ["MOST_PARTNERS", "CoOccurrence"]
 
@@ -142,13 +143,7 @@ class CoOccurrence(Part):
             yield 0, 1
             return
         partners = np.concatenate([[0], np.cumsum(self._sizes(wanted))])[ends]
-        most = max(1, _CELLS // len(self.counts))
-        last = 0
-        while last < n_requests:
-            first = last
-            fitting = int(np.searchsorted(partners, partners[first] + _CELLS, side="right")) - 1
-            last = min(max(fitting, first + 1), first + most, n_requests)
-            yield first, last
+        yield from together(partners, _CELLS, max(1, _CELLS // len(self.counts)))
 
     def _partners(self, positions: NDArray[Any]) -> Entries:
         """Return with what some APIs were used, the first of each, and how often."""

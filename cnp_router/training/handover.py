@@ -62,16 +62,19 @@ class Handover:
             Makes a router of the folder, as `load_model` takes it; a function that pickle can take.
         """
         with self._lock:
-            if self._last is not None:
-                before, folder, files = self._last
-                same = all(a is b for a, b in zip(before, learned, strict=True))
-                # Some systems clear away what has been there for days.
-                if same and folder.files() >= files:
-                    return partial(_opened_once, folder.model, build), folder
-            folder = Folder()
-            router.save(folder.model)
-            self._last = learned, folder, folder.files()
+            if self._last is None or not self._is_there(learned):
+                folder = Folder()
+                router.save(folder.model)
+                self._last = learned, folder, folder.files()
+            folder = self._last[1]
             return partial(_opened_once, folder.model, build), folder
+
+    def _is_there(self, learned: Sequence[object]) -> bool:
+        """Return whether the last one is of the same router, and whole."""
+        assert self._last is not None
+        before, folder, files = self._last
+        same = all(a is b for a, b in zip(before, learned, strict=True))
+        return same and folder.files() >= files  # some systems clear away what has been there long
 
     def forget(self) -> None:
         """Give the folder up: the router is another one now."""

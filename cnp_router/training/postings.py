@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text.entries import entries, places
-from cnp_router.text.kernels import Rows, dense_times, descending, product, times_each
+from cnp_router.text.kernels import (
+    Rows,
+    dense_times,
+    descending,
+    n_entries,
+    product,
+    times_each,
+)
 from cnp_router.text.sparse_rows import add_product
 from cnp_router.training.keyed import Filled, added, highest
 
@@ -40,6 +47,7 @@ __all__ = [
     "segments",
     "sort_each",
     "sparse_product",
+    "together",
 ]
 
 # With at most so many items all of them are looked at, with all that they say.
@@ -87,6 +95,26 @@ def champions(matrix: sparse.csr_array, most: int) -> sparse.csr_array:
         (matrix.data[kept], matrix.indices[kept], pointers.astype(matrix.indptr.dtype)),
         shape=matrix.shape,
     )
+
+
+def together(
+    starts: NDArray[np.intp], most: int, n_most: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield segments that are looked at together: the first, and the one behind the last.
+
+    As many as have at most so many elements, and at most `n_most` of them, but at least one.
+
+    Examples
+    --------
+    >>> list(together(np.array([0, 2, 4, 9, 10]), 4)), list(together(np.array([0, 1, 2]), 4, 1))
+    ([(0, 2), (2, 3), (3, 4)], [(0, 1), (1, 2)])
+    """
+    last, n = 0, len(starts) - 1
+    while last < n:
+        first = last
+        fitting = int(starts.searchsorted(starts[first] + most, side="right")) - 1
+        last = min(max(fitting, first + 1), first + (n_most or n), n)
+        yield first, last
 
 
 def segments(starts: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -346,14 +374,12 @@ def best_products(
     """
     n_rows, width = rows.shape[0], index.shape[1]
     rows = descending(rows)  # so that all ways to multiply add up in the same order
-    pointers = index.indptr
-    n_entries = int((pointers[rows.indices + 1] - pointers[rows.indices]).sum(dtype=np.int64))
-    if n_rows * width > _CELLS_AN_ENTRY * n_entries:
+    if n_rows * width > _CELLS_AN_ENTRY * n_entries(index, rows.indices):
         found = pooled(sparse_product(rows, index), most)
         return found if begins is None else _best_of_parts(*found, begins, width, most)
     starts = np.arange(n_rows + 1) if begins is None else begins
     blocks = []
-    for first, last in _blocks(starts, max(_CELLS // max(width, 1), 1)):
+    for first, last in together(starts, max(_CELLS // max(width, 1), 1)):
         pointers = rows.indptr[starts[first] : starts[last] + 1]
         shape = len(pointers) - 1, rows.shape[1]
         some = Rows(rows.data, rows.indices, pointers, shape)
@@ -370,19 +396,6 @@ def best_products(
     columns = [np.zeros(0, dtype=np.intp), *(own for _, own, _ in blocks)]
     values = [np.zeros(0, dtype=np.float32), *(own for _, _, own in blocks)]
     return starts, np.concatenate(columns), np.concatenate(values)
-
-
-def _blocks(starts: NDArray[np.intp], most: int) -> Iterator[tuple[int, int]]:
-    """Yield segments that are looked at together: the first, and the one behind the last.
-
-    As many as have so many elements, at least one.
-    """
-    last, n = 0, len(starts) - 1
-    while last < n:
-        first = last
-        fitting = int(starts.searchsorted(starts[first] + most, side="right")) - 1
-        last = min(max(fitting, first + 1), n)
-        yield first, last
 
 
 def _best_of_parts(

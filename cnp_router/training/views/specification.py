@@ -28,8 +28,8 @@ __all__ = ["SpecificationView"]
 # A word in more than about one text of ten says nothing: idf is 1 + ln(1 / share).
 _TELLING = 3.3
 # Unless there are hardly more texts: then one that two of them say is telling, too.
-_TOGETHER = 8  # requests, whose candidates' words a cache holds
 _OF_TWO = float(np.log(3)) + 1e-6  # below the idf of a word that none says
+_TOGETHER = 8  # requests, whose candidates' words a cache holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,17 +149,14 @@ class _ByWords:
         self._clauses, self._index = clauses, index
         self._several, self._begins = np.asarray(several, dtype=np.intp), begins
         # Each request itself and its clauses, and where those of each begin.
+        counts = begins[1:] - begins[:-1]
         sizes = np.ones(n_requests, dtype=np.intp)
-        sizes[self._several] += begins[1:] - begins[:-1]
+        sizes[self._several] += counts
         self._starts = np.concatenate([np.zeros(1, dtype=np.intp), sizes.cumsum()])
         self._said: sparse.csr_array | Rows = requests
         if several:
-            is_whole = np.zeros(self._starts[-1], dtype=bool)
-            is_whole[self._starts[:-1]] = True
-            lines = np.empty(len(is_whole), dtype=np.intp)
-            lines[is_whole] = np.arange(n_requests)
-            lines[~is_whole] = np.arange(n_requests, n_requests + clauses.shape[0])
-            self._said = taken(below(requests, clauses), lines)
+            owner = np.concatenate([np.arange(n_requests), self._several.repeat(counts)])
+            self._said = taken(below(requests, clauses), owner.argsort(kind="stable"))
         self._last: tuple[Pairs, tuple[NDArray[np.float32], NDArray[np.float32]]] | None = None
 
     def proposed(self, found: Found) -> tuple[Sparse, Sparse]:
