@@ -192,11 +192,15 @@ class TestNoCluster:
         with pytest.raises(ClusterError), connected("nonsense"):
             pass
 
-    def test_no_workers(self, monkeypatch):
+    def test_no_workers(self, monkeypatch, local_cluster):
         monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 0.5)
+        # On the other's loop: its own would have to begin within 10 s, however busy the machine.
         with (
             distributed.LocalCluster(
-                n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+                n_workers=0,
+                loop=local_cluster.loop,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
             ) as none,
             pytest.raises(ClusterError, match=r"it has no workers \(start some: dask worker"),
             connected(none.scheduler_address),
