@@ -18,6 +18,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
+from cnp_router.routing.eligible import Chosen
 from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.result import Reason, Scores, Source
 from cnp_router.routing.router import Router
@@ -44,7 +45,7 @@ class _Baseline(Router):
         super().__init__(check_instance("catalog", catalog, Catalog).ids)
         self.catalog = catalog
 
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+    def _reasons(self, scores: Scores, chosen: Chosen) -> dict[int, tuple[Reason, ...]]:
         explained = chosen[:EXPLAINED]
         reasons = zip(explained, self._explain(scores.evidence, explained), strict=False)
         return {int(i): (reason,) for i, reason in reasons if reason}

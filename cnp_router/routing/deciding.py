@@ -9,7 +9,7 @@ import threading
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.records import check_number, shown, string_tuple
 from cnp_router.routing.eligible import (
+    Chosen,
     Eligible,
+    First,
     RankedEligible,
-    n_best,
+    best_of,
     none_of,
     none_outside,
 )
@@ -58,15 +60,22 @@ class How:
 class Decision:
     """What a router decides by itself: positions of the recipients, most probable first.
 
-    `given` are their probabilities, and the first `n_best` of them are recommended.
+    `given` are their probabilities, None where they are found later, and `best` of them are
+    recommended.
     """
 
-    chosen: NDArray[np.intp]
-    given: NDArray[Any]
-    n_best: int
+    chosen: Chosen
+    given: NDArray[Any] | None
+    best: NDArray[np.intp]
     confidence: float
     answerable: float
     has_known_words: bool
+
+    def of(self, eligible: Callable[[], Eligible]) -> Decision:
+        """Return it with what the first of so many are found among, if it came without."""
+        if not isinstance(self.chosen, First):
+            return self
+        return replace(self, chosen=replace(self.chosen, of=eligible))
 
 
 class Deciding(ABC):
@@ -119,12 +128,12 @@ class Deciding(ABC):
     def _decision(self, scores: Scores, how: How) -> Decision:
         """Return what is decided before any fallback."""
         left: Any = Eligible(scores, how.whom)  # an array to whoever takes it for one
-        chosen = np.asarray(self._chosen(how.rule, scores, left))
-        given, n = n_best(scores, chosen)
+        chosen = self._chosen(how.rule, scores, left)
+        given, best = best_of(scores, chosen)
         return Decision(
             chosen,
             given,
-            n,
+            best,
             confidence=self._confidence(scores, chosen, left),
             answerable=self._answerable(scores, left),
             has_known_words=scores.has_known_words,
@@ -139,22 +148,24 @@ class Deciding(ABC):
         scores: Callable[[], Scores],
     ) -> Routing:
         """Return the routing of a decision, whose scores a fallback may ask for."""
-        chosen, given, n = decision.chosen, decision.given, decision.n_best
+        chosen, given, best = decision.chosen, decision.given, decision.best
         confidence, source = decision.confidence, self._source
         if confidence < how.threshold and how.other is not None:
             source = how.other.source
             before = scores()
             left: Any = Eligible(before, how.whom)
-            chosen = self._widened(request, before, how.other, chosen, left)
-            given, n = n_best(before, chosen)
+            chosen = self._widened(request, before, how.other, np.asarray(chosen), left)
+            given, best = best_of(before, chosen)
             logger.info(
                 "confidence %.2f is below %.2f: %s fallback to %d APIs",
                 *(confidence, how.threshold, source, len(chosen)),
             )
-        apis, best = self.apis, chosen[:n]
+        apis = self.apis
 
         def recipients() -> tuple[Recipient, ...]:
-            return recipients_of([apis[i] for i in chosen.tolist()], given.tolist(), reasons)
+            positions = np.asarray(chosen)
+            p = scores().at(positions) if given is None else given
+            return recipients_of([apis[i] for i in positions.tolist()], p.tolist(), reasons)
 
         routing = Routing.of(
             len(chosen),
@@ -179,9 +190,7 @@ class Deciding(ABC):
             counted_routing(routing)
         return routing
 
-    def _chosen(
-        self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]
-    ) -> NDArray[np.intp]:
+    def _chosen(self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]) -> Chosen:
         """Return the positions of the recipients, out of those in `allowed` and in their order."""
         control, n_needs, months = self.recall_control, scores.n_needs, scores.months
         ranked: Ranked
@@ -213,9 +222,7 @@ class Deciding(ABC):
             wanted = wanted[np.isin(wanted, allowed)]
         return wanted[np.argsort(-scores.at(wanted), kind="stable")]
 
-    def _confidence(
-        self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
-    ) -> float:
+    def _confidence(self, scores: Scores, chosen: Chosen, allowed: NDArray[np.intp]) -> float:
         """Return the probability that no API outside `chosen` is needed.
 
         Those outside `allowed`, the positions that may be asked, are outside too. This one takes
@@ -230,12 +237,12 @@ class Deciding(ABC):
         """
         return 1 - none_of(scores, allowed)
 
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+    def _reasons(self, scores: Scores, chosen: Chosen) -> dict[int, tuple[Reason, ...]]:
         """Return reasons by position of the API; a router that knows some overrides it."""
         return {}
 
     def _explaining(
-        self, scores: Scores, chosen: NDArray[np.intp]
+        self, scores: Scores, chosen: Chosen
     ) -> Callable[[], dict[str, tuple[Reason, ...]]]:
         """Return what gives the `_reasons`, by the id of the API, once somebody reads them.
 
@@ -245,7 +252,7 @@ class Deciding(ABC):
         return lambda: {apis[int(i)]: reasons for i, reasons in explained().items()}
 
     def _explained(
-        self, scores: Scores, chosen: NDArray[np.intp]
+        self, scores: Scores, chosen: Chosen
     ) -> Callable[[], dict[int, tuple[Reason, ...]]]:
         return functools.partial(self._reasons, scores, chosen)
 

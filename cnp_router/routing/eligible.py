@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from cnp_router.routing.restriction import Limits
 from cnp_router.routing.scores import Scores
 from cnp_router.routing.selection import Ranked
 
-__all__ = ["Eligible", "RankedEligible", "n_best", "none_of", "none_outside"]
+__all__ = ["Chosen", "Eligible", "First", "RankedEligible", "best_of", "none_of", "none_outside"]
 
 
 _NONE = np.empty(0, dtype=np.intp)
@@ -61,12 +62,14 @@ class Eligible:
         """Theirs, from the highest."""
         return self.scores.at(self.order)
 
-    def at(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
+    def at(self, places: NDArray[np.intp]) -> Chosen:
         """Return those at some ascending places, of which there is one."""
-        first = self.head.first(int(places[-1]) + 1)
-        if first is None:
-            return self.order[places]
-        return first if len(first) == len(places) else first[places]
+        n = int(places[-1]) + 1
+        first = self.head.first(n)
+        if first is not None:
+            return first if n == len(places) else first[places]
+        least = self.head.reached_by(n) if n == len(places) else None
+        return self.order[places] if least is None else First(n, least, lambda: self)
 
     def holds(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which APIs are among them."""
@@ -85,6 +88,67 @@ class Eligible:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.order, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class First:
+    """The first `n` of what may be asked: those that are at least so probable.
+
+    It is an array of their positions to numpy and to whoever indexes or iterates it: one that is
+    made when it is first read. What they are of stays here when it goes to another process.
+    """
+
+    n: int
+    least: float
+    of: Callable[[], Eligible] | None = None
+
+    @cached_property
+    def positions(self) -> NDArray[np.intp]:
+        """Their positions, most probable first."""
+        return self._of().order[: self.n]
+
+    def holds(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which APIs are among them."""
+        eligible = self._of()
+        reach = eligible.scores.at(positions) >= self.least
+        return np.asarray(reach & eligible.holds(positions))
+
+    @property
+    def log_none(self) -> float:
+        """The logarithm of the probability that none is needed, by independent needs."""
+        return self._of().head.log_none_from(self.least)
+
+    def best(self) -> NDArray[np.intp]:
+        """Return the positions of those to recommend."""
+        eligible = self._of()
+        given = eligible.head.highest(EXACT)
+        rest = eligible.scores.head.mass - float(given.sum())
+        size = expected_f1_size(given, rest=max(rest, 0.0))
+        first = eligible.head.first(size)
+        return self.positions[:size] if first is None else first
+
+    def _of(self) -> Eligible:
+        assert self.of is not None
+        return self.of()
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, places: Any) -> Any:
+        return self.positions[places]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.positions)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.positions, dtype=dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"n": self.n, "least": self.least, "of": None}
+
+
+Chosen: TypeAlias = NDArray[np.intp] | First
+"""Positions of recipients, most probable first."""
 
 
 class RankedEligible(Ranked):
@@ -138,19 +202,23 @@ def none_of(scores: Scores, positions: NDArray[np.intp] | Eligible) -> float:
     return math.exp(Head(positions, scores.at(positions)).log_none)
 
 
-def none_outside(scores: Scores, chosen: NDArray[np.intp]) -> float:
+def none_outside(scores: Scores, chosen: Chosen) -> float:
     """Return the probability that no API but the chosen is needed, by independent needs."""
+    if isinstance(chosen, First):
+        return math.exp(min(scores.head.log_none - chosen.log_none, 0.0))
     places = scores.head.places(chosen)
     if places is None:
         return math.exp(scores.head_without(chosen).log_none)
     return math.exp(scores.head.log_none_without(places))
 
 
-def n_best(scores: Scores, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], int]:
-    """Return the probabilities of the chosen, and how many of them to recommend.
+def best_of(scores: Scores, chosen: Chosen) -> tuple[NDArray[Any] | None, NDArray[np.intp]]:
+    """Return the probabilities of the chosen, None of a `First`, and those to recommend.
 
     That is the set of the highest expected F1.
     """
+    if isinstance(chosen, First):
+        return None, chosen.best()
     n, head = EXACT - len(chosen), scores.head
     places = head.places(chosen)
     if places is None:
@@ -159,4 +227,4 @@ def n_best(scores: Scores, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], int]
     else:
         given = head.probabilities[places]
         outside, rest = head.left_without(places, n)
-    return given, expected_f1_size(given, outside, rest)
+    return given, chosen[: expected_f1_size(given, outside, rest)]

@@ -113,6 +113,21 @@ class Head:
         self.__dict__["_last"] = positions, places
         return positions
 
+    def highest(self, n: int) -> NDArray[Any]:
+        """Return the `n` highest probabilities, in order, or all; also of what is behind."""
+        own = self.descending[:n]
+        if len(own) == n and own[-1] >= self.highest_behind:
+            return own
+        return np.sort(np.concatenate([own, self._highest_behind(n)]))[::-1][:n]
+
+    def reached_by(self, n: int) -> float | None:
+        """Return the probability that just `n` reach; None where others have that of the last."""
+        values = np.concatenate([self.probabilities, self.behind])
+        sizes = np.concatenate([np.ones(len(self.probabilities)), self.sizes])
+        order = np.argsort(-values, kind="stable")
+        least = float(values[order[np.searchsorted(np.cumsum(sizes[order]), n)]])
+        return least if self.n_at_least(least) == n else None
+
     def n_at_least(self, least: float) -> int:
         """Return how many have at least some probability."""
         n = int(np.count_nonzero(self.probabilities >= least))
@@ -140,9 +155,17 @@ class Head:
 
     @cached_property
     def _behind_log_none(self) -> float:
-        if not len(self.behind):
-            return 0.0
-        return float(np.dot(np.log1p(-np.minimum(self.behind, 1 - _LEAST_LEFT)), self.sizes))
+        return self._log_none_behind(self.behind, self.sizes)
+
+    def log_none_from(self, least: float) -> float:
+        """Return `log_none` of those that have at least some probability."""
+        behind = self.behind >= least
+        inside = float(self._log_unneeded[self.probabilities >= least].sum())
+        return inside + self._log_none_behind(self.behind[behind], self.sizes[behind])
+
+    @staticmethod
+    def _log_none_behind(behind: NDArray[Any], sizes: NDArray[Any]) -> float:
+        return float(np.dot(np.log1p(-np.minimum(behind, 1 - _LEAST_LEFT)), sizes))
 
     def places(self, positions: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """Return where some positions stand in the head; None if one of them is not in it."""

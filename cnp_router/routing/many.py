@@ -7,7 +7,7 @@ import datetime
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
 from cnp_router.routing.deciding import Decision, How
+from cnp_router.routing.eligible import Chosen, Eligible
 from cnp_router.routing.recipient import Reason, Reasons
 from cnp_router.routing.result import Routing
 from cnp_router.routing.scores import Scores, zeroed
@@ -127,8 +128,9 @@ def routed_elsewhere(
     there, kept = router._handed_over(before)
     asked = ((text, day) for texts, days in pieces for text, day in zip(texts, days, strict=True))
     decided = _decided_elsewhere(there, pieces, known, how, n_jobs)
-    for (text, day), decision in zip(asked, decided, strict=True):
-        scores = partial(_scored_again, before, text, known, day)
+    for (text, day), own in zip(asked, decided, strict=True):
+        scores = cache(partial(_scored_again, before, text, known, day))
+        decision = own.of(partial(_may_be_asked, scores, how))
         reasons = Reasons(partial(_explained_again, before, scores, decision.chosen))
         yield router._routing(text, decision, how, reasons, scores)
     del kept  # it was needed until here
@@ -140,8 +142,12 @@ def _scored_again(
     return zeroed(router._scores(request, known, day), known)
 
 
+def _may_be_asked(scores: Callable[[], Scores], how: How) -> Eligible:
+    return Eligible(scores(), how.whom)
+
+
 def _explained_again(
-    router: Any, scores: Callable[[], Scores], chosen: NDArray[np.intp]
+    router: Any, scores: Callable[[], Scores], chosen: Chosen
 ) -> dict[str, tuple[Reason, ...]]:
     reasons: dict[str, tuple[Reason, ...]] = router._explaining(scores(), chosen)()
     return reasons

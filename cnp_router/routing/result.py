@@ -111,8 +111,11 @@ class Routing:
             later = self.__dict__.get("_later")
             if name != "recipients" or later is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            recipients = self.__dict__["recipients"] = later[1]()
-            return recipients
+            n_recipients, make = later
+            if make is not None:
+                self.__dict__["recipients"] = make()
+                self.__dict__["_later"] = n_recipients, None  # what it was made of may go
+            return self.__dict__["recipients"]
 
     def __getstate__(self) -> dict[str, Any]:
         recipients = self.recipients

@@ -21,6 +21,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.records import check_instance
 from cnp_router.routing import Reason, Router, Scores
+from cnp_router.routing.eligible import Chosen
 from cnp_router.storage import save_model
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.categories import CategoryClassifier
@@ -167,15 +168,13 @@ class LearnedRouter(Router):
             made = self._co_usage = (views, CoUsageFeatures(views.corpus, pairs))
         return made[1]
 
-    def _confidence(
-        self, scores: Scores, chosen: NDArray[np.intp], allowed: NDArray[np.intp]
-    ) -> float:
+    def _confidence(self, scores: Scores, chosen: Chosen, allowed: NDArray[np.intp]) -> float:
         if isinstance(scores, LearnedScores):  # the confidence was learned from the candidates
             p, left = scores.of_candidates(chosen)
             outside = p[left]
         else:
             p = scores.probabilities
-            outside = np.delete(p, chosen)
+            outside = np.delete(p, np.asarray(chosen))
         features = confidence_features(p, float(outside.sum()))
         covered = self.decision.confidence.probability_of(features)
         return min(covered * _served(scores), self._answerable(scores, allowed))
@@ -188,11 +187,11 @@ class LearnedRouter(Router):
         anywhere = 1 - math.exp(scores.head.log_none)
         return _served(scores) * inside / anywhere if anywhere else 0.0
 
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+    def _reasons(self, scores: Scores, chosen: Chosen) -> dict[int, tuple[Reason, ...]]:
         return self._explained(scores, chosen)()
 
     def _explained(
-        self, scores: Scores, chosen: NDArray[np.intp]
+        self, scores: Scores, chosen: Chosen
     ) -> Callable[[], dict[int, tuple[Reason, ...]]]:
         """Return what gives the reasons, of what was learned until now."""
         if not isinstance(scores, LearnedScores):  # another router's scores: nothing to explain
@@ -200,7 +199,8 @@ class LearnedRouter(Router):
         history, categories = self.history, self.categories
 
         def reasons() -> dict[int, tuple[Reason, ...]]:
-            positions = chosen[scores.at(chosen) > 0].tolist()
+            positions = np.asarray(chosen)
+            positions = positions[scores.at(positions) > 0].tolist()
             what = (scores.views, scores.batch, scores.known, scores.compound)
             return explained(positions, *what, history, categories)
 

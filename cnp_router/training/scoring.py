@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cnp_router.history import History
 from cnp_router.routing import HeadScores
+from cnp_router.routing.eligible import Chosen, First
 from cnp_router.routing.head import is_in
 from cnp_router.training.answerable import Answerable, said
 from cnp_router.training.co_usage_features import CoUsageFeatures
@@ -52,9 +53,11 @@ class LearnedScores(HeadScores):
     served: float = field(kw_only=True)
     candidates: NDArray[np.intp] = field(kw_only=True)
 
-    def of_candidates(self, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def of_candidates(self, chosen: Chosen) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the probability of each candidate, and whether it is not among some chosen."""
         head, candidates = self.head, self.candidates
+        if isinstance(chosen, First):
+            return self.at(candidates), ~chosen.holds(candidates)
         places, taken = head.places(candidates), head.places(chosen)
         if places is None or taken is None:
             return self.at(candidates), ~is_in(candidates, chosen)

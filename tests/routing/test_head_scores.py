@@ -180,10 +180,19 @@ def test_not_all_probabilities_are_made(control, select, how):
         assert not {"probabilities", "order"} & set(vars(each))
 
 
-def test_what_reaches_behind_the_head_makes_them():
+def test_what_reaches_behind_the_head_is_named_when_it_is_read():
+    threshold = RecallControl(np.full(50, 1e-5), np.arange(50), np.zeros(50))
     scores = many()
+    routing = Given(scores, threshold).route("x", exclude=["api 4950", "api 3"])
+    assert routing.n_recipients == 100 + scores.sizes[:2].sum() - 2
+    assert routing.recommendation[0] == "api 4900"
     with pytest.raises(AssertionError, match="all probabilities were made"):
-        Given(scores).route("x", select=TopK(101))
+        routing.contractors  # noqa: B018
+
+
+def test_a_part_of_equals_makes_them():
+    with pytest.raises(AssertionError, match="all probabilities were made"):
+        Given(many()).route("x", select=TopK(101))
 
 
 def test_an_array_is_split_where_it_is_long():

@@ -14,7 +14,16 @@ import pytest
 from fixed import NAMES, Fixed
 
 from cnp_router.exceptions import ClusterError, InputError
-from cnp_router.routing import Router, Scores, SelectionRule, SpecificationRouter, TopK, many
+from cnp_router.routing import (
+    HeadScores,
+    RecallControl,
+    Router,
+    Scores,
+    SelectionRule,
+    SpecificationRouter,
+    TopK,
+    many,
+)
 from cnp_router.routing.many import in_pieces
 from cnp_router.routing.router import AT_ONCE
 
@@ -42,6 +51,27 @@ class Dated(Fixed):
 
     def _scores(self, request, known, date):
         return Scores(self.apis, self.probabilities, months=date.toordinal())
+
+
+class Headed(Router):
+    """A thousand APIs, of which ten are in a head; 900 reach the threshold."""
+
+    def __init__(self):
+        super().__init__(tuple(f"api {i}" for i in range(1000)))
+        self.recall_control = RecallControl(np.full(50, 0.01), np.arange(50), np.zeros(50))
+        self.asked = []
+
+    def _scores(self, request, known, date):
+        self.asked.append(request)
+        first = np.arange(len(request), len(request) + 10)
+        return HeadScores(
+            self.apis,
+            positions=first,
+            named=np.linspace(0.1, 0.9, 10),
+            behind=np.array([0.01, 0.001]),
+            sizes=np.array([890, 100]),
+            group_of=lambda positions: (positions >= 900).astype(int),
+        )
 
 
 class Failing(Dated):
@@ -126,6 +156,14 @@ class TestInProcesses:
         how = {"known": ["maps"], "exclude": ["sms"], "select": TopK(2)}
         assert router.route_many(requests, n_jobs=2, **how) == router.route_many(requests, **how)
         assert router.source_counts == {"learned": 2 * len(requests)}
+
+    def test_what_is_behind_the_head_is_named_here(self):
+        router = Headed()
+        shared = router.route_many(["x", "of them", "y", "z"], n_jobs=2)
+        assert [routing.n_recipients for routing in shared] == [900] * 4
+        assert not router.asked  # nothing has been scored in this process
+        assert shared[1:2] == router.route_many(["of them"])
+        assert len(router.asked) == 2
 
     def test_a_fallback_is_asked_here(self, router):
         asked, lock = [], threading.Lock()  # which pickle cannot take

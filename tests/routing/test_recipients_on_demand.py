@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -43,6 +44,21 @@ def test_they_are_made_once_and_when_they_are_read(routing, made):
     assert routing.recipients is routing.recipients
     assert routing.contractors == ("maps", "sms")
     assert made == [1]
+
+
+def test_what_they_are_made_of_goes_when_they_are_read():
+    class Held:
+        def __call__(self):
+            return TWO
+
+    held = Held()
+    there = weakref.ref(held)
+    routing = Routing.of(2, held, **FIELDS)
+    del held
+    assert there() is not None
+    assert routing.recipients == TWO
+    assert there() is None
+    assert routing.n_recipients == 2
 
 
 def test_it_is_the_same_as_one_made_with_them(routing):
