@@ -196,7 +196,7 @@ class Deciding(ABC):
         ranked: Ranked
         if isinstance(allowed, Eligible):
             ranked = RankedEligible(self.apis, allowed, control, n_needs, months)
-            return allowed.at(rule.places(ranked))
+            return allowed.at(rule.ranks(ranked))
         ranked = Ranked(self.apis, scores.at(allowed), control, allowed, n_needs, months)
         return allowed[rule.places(ranked)]
 

@@ -62,7 +62,7 @@ class Eligible:
         """Theirs, from the highest."""
         return self.scores.at(self.order)
 
-    def at(self, places: NDArray[np.intp]) -> Chosen:
+    def at(self, places: range | NDArray[np.intp]) -> Chosen:
         """Return those at some ascending places, of which there is one."""
         n = int(places[-1]) + 1
         first = self.head.first(n)

@@ -97,6 +97,8 @@ class Head:
 
     def first(self, n: int) -> NDArray[np.intp] | None:
         """Return the positions of the `n` most probable, in order; None if not all are sure."""
+        if n > len(self.positions):
+            return None
         if not 0 < n < len(self.positions) or "ranked" in self.__dict__:
             return self._at(self.order[:n]) if n <= len(self.ranked) else None
         # Only those are put in order, which are often few.
@@ -115,17 +117,20 @@ class Head:
 
     def highest(self, n: int) -> NDArray[Any]:
         """Return the `n` highest probabilities, in order, or all; also of what is behind."""
-        own = self.descending[:n]
-        if len(own) == n and own[-1] >= self.highest_behind:
-            return own
+        own = self.probabilities
+        if len(own) > n:
+            own = np.partition(own, len(own) - n)[len(own) - n :]
         return np.sort(np.concatenate([own, self._highest_behind(n)]))[::-1][:n]
 
     def reached_by(self, n: int) -> float | None:
         """Return the probability that just `n` reach; None where others have that of the last."""
-        values = np.concatenate([self.probabilities, self.behind])
-        sizes = np.concatenate([np.ones(len(self.probabilities)), self.sizes])
-        order = np.argsort(-values, kind="stable")
-        least = float(values[order[np.searchsorted(np.cumsum(sizes[order]), n)]])
+        is_likely = self.probabilities > self.highest_behind
+        others = self.probabilities[~is_likely]
+        values = np.concatenate([others, self.behind])
+        sizes = np.concatenate([np.ones(len(others)), self.sizes])
+        order = np.argsort(-values)
+        reached = np.cumsum(sizes[order]) + np.count_nonzero(is_likely)
+        least = float(values[order[np.searchsorted(reached, n)]])
         return least if self.n_at_least(least) == n else None
 
     def n_at_least(self, least: float) -> int:

@@ -114,10 +114,14 @@ class SelectionRule(ABC):
 
     def places(self, ranked: Ranked) -> NDArray[np.intp]:
         """Return what `choose` answers, in order, at least one place; else raise InputError."""
+        return np.asarray(self.ranks(ranked), dtype=np.intp)
+
+    def ranks(self, ranked: Ranked) -> range | NDArray[np.intp]:
+        """Return `places`, where they are the first so many as a range: there may be a million."""
         answer = self.choose(ranked)
         n = len(ranked)
         if isinstance(answer, range) and 0 < len(answer) <= n and answer == range(len(answer)):
-            return np.arange(len(answer))
+            return answer
         try:
             found = np.asarray(answer if isinstance(answer, np.ndarray) else list(answer))
         except (TypeError, ValueError):  # not a list, or one of lists of several lengths

@@ -147,18 +147,24 @@ class CoOccurrence(Part):
 
     def _partners(self, positions: NDArray[Any]) -> Entries:
         """Return with what some APIs were used, the first of each, and how often."""
-        heavy = self._heavy
-        if not heavy or self._sizes(positions).max(initial=0) <= MOST_PARTNERS:
+        sizes = self._sizes(positions)
+        is_heavy = sizes > MOST_PARTNERS
+        if not is_heavy.any():
             return entries(self.together, positions)
-        rows = [
-            heavy[i] if i in heavy else entries(self.together, np.array([i]))
-            for i in positions.tolist()
-        ]
-        return Entries(
-            np.concatenate([row.index for row in rows]),
-            np.concatenate([row.data for row in rows]),
-            np.concatenate([row.sizes for row in rows]),
-        )
+        light = entries(self.together, positions[~is_heavy])
+        ends = np.where(is_heavy, 0, sizes).cumsum()[is_heavy]
+        index: list[NDArray[Any]] = []
+        data: list[NDArray[Any]] = []
+        begin = 0
+        for i, end in zip(positions[is_heavy].tolist(), ends.tolist(), strict=True):
+            first_index, first_data = self._heavy[i]
+            index += light.index[begin:end], first_index
+            data += light.data[begin:end], first_data
+            begin = end
+        index.append(light.index[begin:])
+        data.append(light.data[begin:])
+        kept = np.minimum(sizes, MOST_PARTNERS)
+        return Entries(np.concatenate(index), np.concatenate(data), kept)
 
     def _sizes(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return with how many others some APIs were used."""
@@ -166,14 +172,14 @@ class CoOccurrence(Part):
         return np.asarray(pointers[positions + 1] - pointers[positions])
 
     @cached_property
-    def _heavy(self) -> dict[int, Entries]:
+    def _heavy(self) -> dict[int, tuple[NDArray[Any], NDArray[Any]]]:
         """The APIs with too many partners, and what of them is looked at."""
         sizes = np.diff(self.together.indptr)
         found = {}
         for i in np.flatnonzero(sizes > MOST_PARTNERS).tolist():
             own = entries(self.together, np.array([i]))
             kept = np.sort(np.argsort(-own.data, kind="stable")[:MOST_PARTNERS])
-            found[i] = Entries(own.index[kept], own.data[kept], np.array([MOST_PARTNERS]))
+            found[i] = own.index[kept], own.data[kept]
         return found
 
 
