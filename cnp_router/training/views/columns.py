@@ -344,7 +344,8 @@ class Table:
         """
         if (kept := self._best.get(sizes)) is None:
             kept, values = [], self.values
-            (places,) = (values > 0).nonzero()
+            least = max(float(reached(values[None], sizes[0])[0]), TINY)
+            (places,) = (values >= least).nonzero()
             for size in sizes:
                 if len(places) > size:
                     places = places[best(values[places], size)]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.kernels import Rows, add_all
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.views.columns import Table
 
@@ -91,7 +92,7 @@ class Calendar:
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), _TINY)
         on = np.float32(day)
         between = np.minimum(on - last, coming - on)
-        np.minimum.at(between, block.labels, np.abs(block.days - on).repeat(block.sizes))
+        np.minimum.at(between, block.labels, block.of_uses(np.abs(block.days - on)))
         last_used = np.exp(between[:-1] / np.float32(-_LAST_USED))
         tables = tuple(Table(values, self._labels) for values in (*shares, last_used))
         return About(tables, quarter, 0.0)
@@ -101,22 +102,28 @@ class Calendar:
 class _Block:
     """Some days one after the other: which labels were used on each, and how many times.
 
-    `start` is its first day, and `end` the first one of the next block.
+    Those of a day begin at its place in `starts`, of shape (n_days + 1,). `start` is its first day,
+    and `end` the first one of the next block.
     """
 
     start: float
     end: float
     days: NDArray[np.float32]
-    sizes: NDArray[np.intp]  # labels on each day
-    labels: NDArray[np.intp]
+    starts: NDArray[np.int32]
+    labels: NDArray[np.int32]
     times: NDArray[np.float32]
+
+    def of_uses(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return for each use what its day has of some values."""
+        return values.repeat(np.diff(self.starts))
 
     def add_to(self, sums: NDArray[Any], day: float) -> None:
         """Add what the uses weigh on a day to sums by half-life and label, in place."""
-        weights = _weights(np.abs(self.days - day)).astype(sums.dtype).repeat(self.sizes, axis=1)
-        weights *= self.times
+        times = self.times.astype(sums.dtype, copy=False)
+        uses = Rows(times, self.labels, self.starts, (len(self.days), sums.shape[1]))
+        weights = _weights(np.abs(self.days - day)).astype(sums.dtype)
         for line, own in zip(sums, weights, strict=True):
-            np.add.at(line, self.labels, own)
+            add_all(uses, own, line)
 
 
 def _weights(between: NDArray[Any]) -> NDArray[np.float64]:
@@ -131,13 +138,13 @@ def _blocks(days: NDArray[np.float32], used: sparse.csc_array) -> list[_Block]:
     n_blocks = int(max(min(used.nnz / (_USES * n_labels), _CELLS / kept), 1))
     cuts = np.linspace(0, used.nnz, n_blocks, endpoint=False)
     firsts = np.unique(used.indptr.searchsorted(cuts, side="right") - 1)
-    labels = used.indices.astype(np.intp)
     blocks = []
     for first, stop in itertools.pairwise([*firsts.tolist(), len(days)]):
         pairs = slice(*used.indptr[[first, stop]])
-        sizes = np.diff(used.indptr[first : stop + 1])
+        starts = (used.indptr[first : stop + 1] - used.indptr[first]).astype(np.int32)
         edges = float(days[first]), float(days[min(stop, len(days) - 1)])
-        blocks.append(_Block(*edges, days[first:stop], sizes, labels[pairs], used.data[pairs]))
+        labels = used.indices[pairs].astype(np.int32)
+        blocks.append(_Block(*edges, days[first:stop], starts, labels, used.data[pairs]))
     return blocks
 
 
@@ -155,4 +162,4 @@ def _besides(
         yield sums.astype(np.float32), nearest.copy()
         sums *= _weights(np.array([block.end - block.start]))
         block.add_to(sums, block.end if forward else block.start)
-        nearer.at(nearest, block.labels, block.days.repeat(block.sizes))
+        nearer.at(nearest, block.labels, block.of_uses(block.days))
