@@ -13,10 +13,10 @@ from scipy import sparse
 
 from cnp_router.text.entries import Entries, entries
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.keyed import scattered
+from cnp_router.training.keyed import scattered, summed
 from cnp_router.training.linear import spread_columns
 from cnp_router.training.parts import Part
-from cnp_router.training.postings import together
+from cnp_router.training.postings import segments, together
 
 __all__ = ["MOST_PARTNERS", "CoOccurrence"]
 
@@ -93,6 +93,29 @@ class CoOccurrence(Part):
         scale = (1 / (self.counts[positions] + DOUBT)).astype(np.float32)
         return Entries(found.index, found.data * np.repeat(scale, found.sizes), found.sizes)
 
+    def called_for(
+        self, positions: NDArray[Any], starts: NDArray[Any], p: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return the sum of ``P(i | j) p(j)`` over some APIs `j` of each request, for all `i`.
+
+        `positions` are those of the APIs `j`, and `p` their probabilities, of one request after the
+        other, from `starts` on. Those of `i` ascend in each request: where each request begins,
+        positions, and sums above 0.
+        """
+        n_apis = len(self.counts)
+        keys, sums = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.float32)]
+        for first, last in self._together(positions, starts):
+            own = slice(starts[first], starts[last])
+            found = self.given(positions[own])
+            row = segments(starts[first : last + 1]).repeat(found.sizes)
+            share = found.data * p[own].repeat(found.sizes)
+            there, total = summed(row * n_apis + found.index, share, (last - first) * n_apis)
+            keys.append(there + first * n_apis)
+            sums.append(total.astype(np.float32))
+        every = np.concatenate(keys)
+        begins = every.searchsorted(np.arange(len(starts)) * n_apis)
+        return begins, every - segments(begins) * n_apis, np.concatenate(sums)
+
     def conditional(self) -> sparse.csr_array:
         """Return ``P(i | j)`` of all pairs, of shape (n_apis, n_apis)."""
         scale = (1 / (self.counts + DOUBT)).astype(np.float32)
@@ -142,7 +165,8 @@ class CoOccurrence(Part):
         if n_requests == 1:
             yield 0, 1
             return
-        partners = np.concatenate([[0], np.cumsum(self._sizes(wanted))])[ends]
+        sizes = np.minimum(self._sizes(wanted), MOST_PARTNERS)
+        partners = np.concatenate([[0], np.cumsum(sizes)])[ends]
         yield from together(partners, _CELLS, max(1, _CELLS // len(self.counts)))
 
     def _partners(self, positions: NDArray[Any]) -> Entries:

@@ -32,6 +32,7 @@ __all__ = [
     "EXACT",
     "MOST",
     "TINY",
+    "above_floor",
     "best",
     "best_of_each",
     "best_of_lines",
@@ -284,6 +285,28 @@ def reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
     of = width // few
     largest = values[:, : few * of].reshape(n_lines, few, of).max(axis=1)
     return np.asarray(np.partition(largest, of - most, axis=1)[:, of - most])
+
+
+def above_floor(
+    values: NDArray[np.float32], starts: NDArray[np.intp], most: int
+) -> NDArray[np.intp] | None:
+    """Return the places of the `most` largest of each segment, and of hardly any others.
+
+    None where all segments are short: then all of them are soon put in order.
+
+    Examples
+    --------
+    >>> values = np.arange(500, dtype=np.float32)
+    >>> above_floor(values, np.array([0, 1, 500]), 1), above_floor(values, np.array([0, 500]), 125)
+    (array([  0, 499]), None)
+    """
+    if not (starts[1:] - starts[:-1] > max(_FEWER * most, _SHORT)).any():
+        return None
+    kept = []
+    for begin, end in itertools.pairwise(starts.tolist()):
+        own = values[begin:end]
+        kept.append((own >= reached(own[None], most)).nonzero()[0] + begin)
+    return np.concatenate(kept)
 
 
 def row_products(

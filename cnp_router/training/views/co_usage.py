@@ -15,10 +15,8 @@ from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.keyed import summed
-from cnp_router.training.postings import segments
 from cnp_router.training.views.base import Batch, Evidence, View
-from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
+from cnp_router.training.views.columns import Column, Dense, Sparse
 
 __all__ = ["CoUsageView"]
 
@@ -66,13 +64,8 @@ class CoUsageView(View):
             likely = np.clip(batch.product("ridge"), 0, 1)
             return (Dense((self._of_labels @ likely.T).T, corpus.labels, corpus.label_of),)
         starts, labels, likely = batch.found("ridge").best(N_LIKELIEST)
-        partners = self.pairs.given(corpus.labels[labels])
-        rows = np.repeat(segments(starts), partners.sizes)
-        share = partners.data * np.repeat(np.minimum(likely, 1), partners.sizes)
-        keys = rows * corpus.n_apis + partners.index
-        keys, total = summed(keys, share, len(batch) * corpus.n_apis)
-        pairs = Pairs.of(keys, corpus.n_apis, len(batch))
-        return (Sparse(pairs.starts, pairs.positions, total.astype(np.float32)),)
+        found = self.pairs.called_for(corpus.labels[labels], starts, np.minimum(likely, 1))
+        return (Sparse(*found),)
 
     @cached_property
     def _of_labels(self) -> sparse.csr_array:

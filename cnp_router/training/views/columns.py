@@ -18,6 +18,7 @@ from cnp_router.training.keyed import counted, scattered, valued
 from cnp_router.training.linear import times_vector
 from cnp_router.training.postings import (
     TINY,
+    above_floor,
     best,
     best_of_lines,
     best_products,
@@ -344,7 +345,7 @@ class Table:
         """
         if (kept := self._best.get(sizes)) is None:
             kept, values = [], self.values
-            least = max(float(reached(values[None], sizes[0])[0]), TINY)
+            least = np.maximum(reached(values[None], sizes[0]), TINY)
             (places,) = (values >= least).nonzero()
             for size in sizes:
                 if len(places) > size:
@@ -420,7 +421,7 @@ def named(columns: Sequence[Column], n_requests: int, n_apis: int, most: int, n_
     Only what has a positive score is among the best; of equal ones the first.
     """
     none: list[tuple[Any, ...]] = [(np.zeros(0, np.float32), np.zeros(0, np.intp), [0])]
-    parts = [*none, *_dense(columns, n_apis, n_next), *_sparse(columns, n_requests, n_apis)]
+    parts = [*none, *_dense(columns, n_apis, n_next), *_sparse(columns, n_requests, n_apis, n_next)]
     values, keys, sizes = map(np.concatenate, zip(*parts, strict=True))
     order, rank = ranked(values.astype(np.float32, copy=False), np.cumsum(sizes))
     keys = keys[order]
@@ -465,12 +466,15 @@ def _dense(
 
 
 def _sparse(
-    columns: Sequence[Column], n_requests: int, n_apis: int
+    columns: Sequence[Column], n_requests: int, n_apis: int, n_next: int
 ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]]:
     """Yield the same of the columns of a few APIs."""
     for column in columns:
         if isinstance(column, Sparse):
-            keys = column.positions
+            values, keys, starts = column.values, column.positions, column.starts
+            kept = above_floor(values, starts, n_next)
+            if kept is not None:
+                values, keys, starts = values[kept], keys[kept], kept.searchsorted(starts)
             if n_requests > 1:
-                keys = segments(column.starts) * n_apis + keys
-            yield column.values, keys, column.starts[1:] - column.starts[:-1]
+                keys = segments(starts) * n_apis + keys
+            yield values, keys, starts[1:] - starts[:-1]
