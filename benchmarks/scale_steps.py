@@ -26,7 +26,6 @@ __all__ = ["dask_fit", "fit", "grow", "make", "rank", "serve", "take", "without_
 _TUNING = 300
 _HELD: tuple[Kind, ...] = ("random", "later")
 _ROUNDS = 3  # in which one by one and many at once take turns
-_RECIPIENTS = 100_000_000  # of all routings that are held at the same time
 _AGAIN, _SECONDS = 40, 15.0  # how often processes are given the requests, and how long at most
 
 
@@ -194,10 +193,7 @@ def _many(router: Any, asked: list[Mashup]) -> dict[str, Any]:
     By several processes many more requests at once, the same again and again; starting the
     processes is not counted.
     """
-    # Where nearly all are asked, as with a million unknown ones, each routing names them all.
-    named = np.mean([router.route(m.description, date=m.date).n_recipients for m in asked[:20]])
-    most = max(int(_RECIPIENTS / named), 1)
-    texts, dates = [m.description for m in asked[:most]], [m.date for m in asked[:most]]
+    texts, dates = [m.description for m in asked], [m.date for m in asked]
     singly, at_once = [], []
     for _ in range(_ROUNDS):
         began = time.perf_counter()
@@ -208,7 +204,7 @@ def _many(router: Any, asked: list[Mashup]) -> dict[str, Any]:
         singly.append(between - began)
         at_once.append(time.perf_counter() - between)
     each, many = len(texts) / min(singly), len(texts) / min(at_once)
-    again = int(max(min(_SECONDS / min(at_once), most / len(texts), _AGAIN), 1))
+    again = int(max(min(_SECONDS / min(at_once), _AGAIN), 1))
     shared = []
     for _ in range(_ROUNDS):
         began = time.perf_counter()

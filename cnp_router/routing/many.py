@@ -7,7 +7,6 @@ import datetime
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
 from cnp_router.routing.deciding import Decision, How
-from cnp_router.routing.eligible import Chosen, Eligible
+from cnp_router.routing.eligible import Eligible
 from cnp_router.routing.recipient import Reason, Reasons
 from cnp_router.routing.result import Routing
 from cnp_router.routing.scores import Scores, zeroed
@@ -129,28 +128,47 @@ def routed_elsewhere(
     asked = ((text, day) for texts, days in pieces for text, day in zip(texts, days, strict=True))
     decided = _decided_elsewhere(there, pieces, known, how, n_jobs)
     for (text, day), own in zip(asked, decided, strict=True):
-        scores = cache(partial(_scored_again, before, text, known, day))
-        decision = own.of(partial(_may_be_asked, scores, how))
-        reasons = Reasons(partial(_explained_again, before, scores, decision.chosen))
-        yield router._routing(text, decision, how, reasons, scores)
+        again = _Again(before, text, known, day, how)
+        again.decision = decision = own.of(again.eligible)
+        yield router._routing(text, decision, how, Reasons(again.reasons), again.scores)
     del kept  # it was needed until here
 
 
-def _scored_again(
-    router: Any, request: str, known: Sequence[int], day: datetime.date | None
-) -> Scores:
-    return zeroed(router._scores(request, known, day), known)
+class _Again:
+    """A request on which another process decided: scored here where something of it is read."""
 
+    __slots__ = ("_day", "_found", "_how", "_known", "_request", "_router", "decision")
 
-def _may_be_asked(scores: Callable[[], Scores], how: How) -> Eligible:
-    return Eligible(scores(), how.whom)
+    decision: Decision
 
+    def __init__(
+        self,
+        router: Any,
+        request: str,
+        known: Sequence[int],
+        day: datetime.date | None,
+        how: How,
+    ) -> None:
+        self._router, self._request, self._known = router, request, known
+        self._day, self._how = day, how
+        self._found: Scores | None = None
 
-def _explained_again(
-    router: Any, scores: Callable[[], Scores], chosen: Chosen
-) -> dict[str, tuple[Reason, ...]]:
-    reasons: dict[str, tuple[Reason, ...]] = router._explaining(scores(), chosen)()
-    return reasons
+    def scores(self) -> Scores:
+        """Return its scores, which are made once."""
+        if self._found is None:
+            scores = self._router._scores(self._request, self._known, self._day)
+            self._found = zeroed(scores, self._known)
+        return self._found
+
+    def eligible(self) -> Eligible:
+        """Return the APIs that it may be announced to."""
+        return Eligible(self.scores(), self._how.whom)
+
+    def reasons(self) -> dict[str, tuple[Reason, ...]]:
+        """Return the reasons for the chosen."""
+        chosen = self.decision.chosen
+        reasons: dict[str, tuple[Reason, ...]] = self._router._explaining(self.scores(), chosen)()
+        return reasons
 
 
 def _decided_elsewhere(
