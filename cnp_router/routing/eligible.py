@@ -68,7 +68,8 @@ class Eligible:
         first = self.head.first(n)
         if first is not None:
             return first if n == len(places) else first[places]
-        least = self.head.reached_by(n) if n == len(places) else None
+        # Of fewer, what is behind them counts when some are recommended.
+        least = self.head.reached_by(n) if n == len(places) and n >= EXACT else None
         return self.order[places] if least is None else First(n, least, lambda: self)
 
     def holds(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -92,7 +93,7 @@ class Eligible:
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """The first `n` of what may be asked: those that are at least so probable.
+    """The first `n` of what may be asked, at least `EXACT`: those that are at least so probable.
 
     It is an array of their positions to numpy and to whoever indexes or iterates it: one that is
     made when it is first read. What they are of stays here when it goes to another process.

@@ -190,6 +190,21 @@ def test_what_reaches_behind_the_head_is_named_when_it_is_read():
         routing.contractors  # noqa: B018
 
 
+def test_of_few_that_reach_behind_the_head_no_others_are_recommended():
+    groups = np.r_[np.zeros(20, dtype=int), np.ones(80, dtype=int)]
+    head = HeadScores(
+        tuple(f"api {i}" for i in range(100)),
+        positions=np.arange(3),
+        named=np.full(3, 0.9),
+        behind=np.array([0.8, 0.7]),
+        sizes=np.array([17, 80]),
+        group_of=groups.take,
+    )
+    routing = Given(head).route("x", select=TopK(20))
+    assert routing.n_recipients == len(routing.recommendation) == 20
+    same(routing, Given(Scores(head.apis, head.probabilities)).route("x", select=TopK(20)))
+
+
 def test_a_part_of_equals_makes_them():
     with pytest.raises(AssertionError, match="all probabilities were made"):
         Given(many()).route("x", select=TopK(101))

@@ -92,6 +92,27 @@ def test_expected_of_many_requests_is_that_of_each(monkeypatch, cells):
     assert found.dtype == np.float32
 
 
+@pytest.mark.parametrize("cells", [1, 100, 10**6])
+@pytest.mark.parametrize("most", [5, 2_048])
+def test_what_many_requests_call_for_is_what_each_does(monkeypatch, cells, most):
+    monkeypatch.setattr(module, "_CELLS", cells)
+    monkeypatch.setattr(module, "MOST_PARTNERS", most)
+    pairs, rng = CoOccurrence.of(used(300, 40, share=0.2)), np.random.default_rng(1)
+    sizes = [12, 0, 1, 25, 7]
+    positions = [rng.choice(40, n, replace=False) for n in sizes]
+    p = [rng.random(n).astype(np.float32) for n in sizes]
+    starts, found, values = pairs.called_for(
+        np.concatenate(positions), np.cumsum([0, *sizes]), np.concatenate(p)
+    )
+    assert values.dtype == np.float32
+    for row, (own, expected) in enumerate(zip(positions, p, strict=True)):
+        given = pairs.given(own)
+        wanted = np.bincount(given.index, given.data * np.repeat(expected, given.sizes), 40)
+        there = slice(*starts[row : row + 2])
+        np.testing.assert_array_equal(found[there], np.flatnonzero(wanted))
+        np.testing.assert_allclose(values[there], wanted[wanted > 0], rtol=1e-6)
+
+
 def test_of_an_api_with_many_partners_the_first_are_looked_at(monkeypatch):
     usage = used(300, 40, share=0.2)
     whole = CoOccurrence.of(usage)
