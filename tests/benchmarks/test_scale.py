@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import doctest
 import json
 import os
@@ -15,6 +16,7 @@ import pytest
 
 from benchmarks import scale, scale_child, scale_rankers, scale_tables
 from benchmarks.peers import Peer, peer
+from benchmarks.processes import megabytes
 from benchmarks.scale_child import limited
 from benchmarks.scale_quality import Lines, peer_figures
 from cnp_router.catalog import Api, Catalog
@@ -67,6 +69,31 @@ class TestLimited:
     def test_too_large(self):
         found = limited("time:sleep", 60, seconds=60, gigabytes=0.001)
         assert found["failed"] == "more than 0.001 GB of memory"
+
+    @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no shares in /proc")
+    def test_what_two_processes_have_mapped_is_there_once(self, tmp_path):
+        large = tmp_path / "large"
+        large.write_bytes(bytes(40_000_000))
+        code = (
+            "import mmap, sys; file = open(sys.argv[1], 'rb'); "
+            "there = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ); "
+            "sum(there[::4096]); print(flush=True); sys.stdin.read()"
+        )
+        with contextlib.ExitStack() as running:
+            both = [
+                running.enter_context(
+                    subprocess.Popen(
+                        [sys.executable, "-c", code, str(large)],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                    )
+                )
+                for _ in range(2)
+            ]
+            assert [each.stdout.readline() for each in both] == [b"\n"] * 2
+            assert all(megabytes(each.pid) > 40 for each in both)
+            assert sum(megabytes(each.pid, shares=True) for each in both) < 75
+            assert megabytes(10**9, shares=True) == 0
 
     def test_an_error(self):
         found = limited("operator:truediv", 1, 0, seconds=60)
