@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,12 +25,26 @@ __all__ = ["Chosen", "Eligible", "First", "RankedEligible", "best_of", "none_of"
 _NONE = np.empty(0, dtype=np.intp)
 
 
-class Eligible:
-    """Positions of the APIs that may be asked, most probable first.
+class _Ordered(ABC):
+    """Positions of APIs: an array to numpy and to whoever indexes or iterates it, made then."""
 
-    It is an array of them to numpy and to whoever indexes or iterates it. All of them are put in
-    order only where that is needed.
-    """
+    @property
+    @abstractmethod
+    def order(self) -> NDArray[np.intp]:
+        """All of them, most probable first."""
+
+    def __getitem__(self, places: Any) -> Any:
+        return self.order[places]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.order)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.order, dtype=dtype)
+
+
+class Eligible(_Ordered):
+    """Positions of the APIs that may be asked, most probable first."""
 
     def __init__(self, scores: Scores, limits: Limits) -> None:
         self.scores = scores
@@ -81,22 +96,12 @@ class Eligible:
     def __len__(self) -> int:
         return self.limits.n
 
-    def __getitem__(self, places: Any) -> Any:
-        return self.order[places]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.order)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.order, dtype=dtype)
-
 
 @dataclass(frozen=True, eq=False)
-class First:
+class First(_Ordered):
     """The first `n` of what may be asked, at least `EXACT`: those that are at least so probable.
 
-    It is an array of their positions to numpy and to whoever indexes or iterates it: one that is
-    made when it is first read. What they are of stays here when it goes to another process.
+    What they are of stays here when it goes to another process.
     """
 
     n: int
@@ -104,8 +109,8 @@ class First:
     of: Callable[[], Eligible] | None = None
 
     @cached_property
-    def positions(self) -> NDArray[np.intp]:
-        """Their positions, most probable first."""
+    def order(self) -> NDArray[np.intp]:
+        """All of them, most probable first."""
         return self._of().order[: self.n]
 
     def holds(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -122,11 +127,11 @@ class First:
     def best(self) -> NDArray[np.intp]:
         """Return the positions of those to recommend."""
         eligible = self._of()
-        given = eligible.head.highest(EXACT)
+        given, _ = eligible.head.left_without(_NONE, EXACT)
         rest = eligible.scores.head.mass - float(given.sum())
         size = expected_f1_size(given, rest=max(rest, 0.0))
         first = eligible.head.first(size)
-        return self.positions[:size] if first is None else first
+        return self.order[:size] if first is None else first
 
     def _of(self) -> Eligible:
         assert self.of is not None
@@ -134,15 +139,6 @@ class First:
 
     def __len__(self) -> int:
         return self.n
-
-    def __getitem__(self, places: Any) -> Any:
-        return self.positions[places]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.positions)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.positions, dtype=dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"n": self.n, "least": self.least, "of": None}

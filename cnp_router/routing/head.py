@@ -115,13 +115,6 @@ class Head:
         self.__dict__["_last"] = positions, places
         return positions
 
-    def highest(self, n: int) -> NDArray[Any]:
-        """Return the `n` highest probabilities, in order, or all; also of what is behind."""
-        own = self.probabilities
-        if len(own) > n:
-            own = np.partition(own, len(own) - n)[len(own) - n :]
-        return np.sort(np.concatenate([own, self._highest_behind(n)]))[::-1][:n]
-
     def reached_by(self, n: int) -> float | None:
         """Return the probability that just `n` reach; None where others have that of the last."""
         is_likely = self.probabilities > self.highest_behind

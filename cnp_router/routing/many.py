@@ -128,9 +128,8 @@ def routed_elsewhere(
     asked = ((text, day) for texts, days in pieces for text, day in zip(texts, days, strict=True))
     decided = _decided_elsewhere(there, pieces, known, how, n_jobs)
     for (text, day), own in zip(asked, decided, strict=True):
-        again = _Again(before, text, known, day, how)
-        again.decision = decision = own.of(again.eligible)
-        yield router._routing(text, decision, how, Reasons(again.reasons), again.scores)
+        again = _Again(before, text, known, day, how, own)
+        yield router._routing(text, again.decision, how, Reasons(again.reasons), again.scores)
     del kept  # it was needed until here
 
 
@@ -139,8 +138,6 @@ class _Again:
 
     __slots__ = ("_day", "_found", "_how", "_known", "_request", "_router", "decision")
 
-    decision: Decision
-
     def __init__(
         self,
         router: Any,
@@ -148,10 +145,12 @@ class _Again:
         known: Sequence[int],
         day: datetime.date | None,
         how: How,
+        decision: Decision,
     ) -> None:
         self._router, self._request, self._known = router, request, known
         self._day, self._how = day, how
         self._found: Scores | None = None
+        self.decision = decision.of(self.eligible)
 
     def scores(self) -> Scores:
         """Return its scores, which are made once."""

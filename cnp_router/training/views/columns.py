@@ -345,8 +345,7 @@ class Table:
         """
         if (kept := self._best.get(sizes)) is None:
             kept, values = [], self.values
-            least = np.maximum(reached(values[None], sizes[0]), TINY)
-            (places,) = (values >= least).nonzero()
+            _, places, _ = best_of_lines(values[None], sizes[0])
             for size in sizes:
                 if len(places) > size:
                     places = places[best(values[places], size)]
