@@ -32,7 +32,6 @@ __all__ = [
     "EXACT",
     "MOST",
     "TINY",
-    "above_floor",
     "best",
     "best_of_each",
     "best_of_lines",
@@ -239,7 +238,7 @@ def _floors(
     """Return the lowest of the `most` largest values of each segment; -inf of one with no more."""
     floor = np.full(len(sizes), -np.inf, dtype=np.float32)
     for line in (sizes > max(most, _SHORT)).nonzero()[0].tolist():
-        floor[line] = np.partition(values[starts[line] : starts[line + 1]], -most)[-most]
+        floor[line] = _floor(values[starts[line] : starts[line + 1]], most)
     (lines,) = ((sizes > most) & (sizes <= _SHORT)).nonzero()
     for begin in range(0, len(lines), _AT_ONCE):
         own = lines[begin : begin + _AT_ONCE]
@@ -249,6 +248,13 @@ def _floors(
         cut = padded.shape[1] - most
         floor[own] = np.partition(padded, cut, axis=1)[:, cut]
     return floor
+
+
+def _floor(values: NDArray[np.float32], most: int) -> np.float32:
+    """Return the lowest of the `most` largest of more values, found among what may be of them."""
+    if len(values) > _SHORT:
+        values = values[values >= reached(values[None], most)]
+    return np.partition(values, -most)[-most]  # type: ignore[no-any-return]
 
 
 def _first_of_equal(
@@ -264,7 +270,7 @@ def _first_of_equal(
 
 def best(values: NDArray[np.float32], most: int) -> NDArray[np.intp]:
     """Return the places of the largest of more values, ascending; of equal ones the first."""
-    floor = np.partition(values, -most)[-most]
+    floor = _floor(values, most)
     (kept,) = (values >= floor).nonzero()
     if len(kept) > most:
         is_tied = values[kept] == floor
@@ -285,28 +291,6 @@ def reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
     of = width // few
     largest = values[:, : few * of].reshape(n_lines, few, of).max(axis=1)
     return np.asarray(np.partition(largest, of - most, axis=1)[:, of - most])
-
-
-def above_floor(
-    values: NDArray[np.float32], starts: NDArray[np.intp], most: int
-) -> NDArray[np.intp] | None:
-    """Return the places of the `most` largest of each segment, and of hardly any others.
-
-    None where all segments are short: then all of them are soon put in order.
-
-    Examples
-    --------
-    >>> values = np.arange(500, dtype=np.float32)
-    >>> above_floor(values, np.array([0, 1, 500]), 1), above_floor(values, np.array([0, 500]), 125)
-    (array([  0, 499]), None)
-    """
-    if not (starts[1:] - starts[:-1] > max(_FEWER * most, _SHORT)).any():
-        return None
-    kept = []
-    for begin, end in itertools.pairwise(starts.tolist()):
-        own = values[begin:end]
-        kept.append((own >= reached(own[None], most)).nonzero()[0] + begin)
-    return np.concatenate(kept)
 
 
 def row_products(

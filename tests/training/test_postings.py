@@ -12,7 +12,6 @@ from cnp_router.text.entries import entries
 from cnp_router.text.kernels import descending, taken
 from cnp_router.training import keyed, postings
 from cnp_router.training.postings import (
-    above_floor,
     best_of_each,
     best_products,
     champions,
@@ -54,15 +53,15 @@ def test_the_best_of_each_segment(monkeypatch, sizes, most, short, at_once):
 
 @pytest.mark.parametrize("sizes", [[0, 3, 900], [1_000, 0], [257, 256, 3_000, 255], [900] * 3])
 @pytest.mark.parametrize("n_levels", [3, 10**6])
-def test_what_is_above_the_floor_has_the_best_of_each_segment(sizes, n_levels):
+def test_the_best_of_long_segments(sizes, n_levels):
     rng, most = np.random.default_rng(0), 20
-    starts = np.cumsum([0, *sizes])
+    starts = starts_of(sizes).astype(np.intp)
     values = rng.integers(1, n_levels + 1, starts[-1]).astype(np.float32)
-    kept = above_floor(values, starts, most)
-    there = kept[best_of_each(values[kept], kept.searchsorted(starts), most)]
-    np.testing.assert_array_equal(there, best_of_each(values, starts, most))
-    if n_levels > 3:  # with few, many equal the last
-        assert len(kept) < 3 * most * np.count_nonzero(sizes)
+    expected = [
+        begin + np.sort(np.argsort(-values[begin:end], kind="stable")[:most])
+        for begin, end in itertools.pairwise(starts.tolist())
+    ]
+    np.testing.assert_array_equal(best_of_each(values, starts, most), np.concatenate(expected))
 
 
 def test_champions_are_the_weightiest():

@@ -18,8 +18,8 @@ from cnp_router.training.keyed import counted, scattered, valued
 from cnp_router.training.linear import times_vector
 from cnp_router.training.postings import (
     TINY,
-    above_floor,
     best,
+    best_of_each,
     best_of_lines,
     best_products,
     pooled,
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 _CELLS = 1 << 15
+_LONG = 512  # rows of a column of which the best are taken before all are put in order
 
 
 @dataclass(frozen=True)
@@ -471,8 +472,8 @@ def _sparse(
     for column in columns:
         if isinstance(column, Sparse):
             values, keys, starts = column.values, column.positions, column.starts
-            kept = above_floor(values, starts, n_next)
-            if kept is not None:
+            if (starts[1:] - starts[:-1]).max(initial=0) > _LONG:
+                kept = best_of_each(values, starts, n_next)
                 values, keys, starts = values[kept], keys[kept], kept.searchsorted(starts)
             if n_requests > 1:
                 keys = segments(starts) * n_apis + keys
