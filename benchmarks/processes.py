@@ -27,14 +27,14 @@ def descendants(pid: int) -> dict[int, str]:
     return found
 
 
-def megabytes(pid: int, *, shares: bool = False) -> float:
+def megabytes(pid: int, *, mapped: bool = True) -> float:
     """Return the resident memory of a process (Linux); 0 where it is gone.
 
-    With `shares`, of what several processes have mapped only its share, which takes longer to say.
+    With or without what it has `mapped` from files: that is there once for all processes, and the
+    system takes it back where it needs the memory.
     """
-    file, name = ("smaps_rollup", "Pss:") if shares else ("status", "VmRSS:")
+    parts = ("VmRSS:",) if mapped else ("RssAnon:", "RssShmem:")
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
-            if line.startswith(name):
-                return int(line.split()[1]) / 1000
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(parts)) / 1000
     return 0.0

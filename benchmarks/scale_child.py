@@ -37,8 +37,8 @@ def limited(
     seconds : float
         When it is ended, with all processes that it started.
     gigabytes : float, optional
-        Of resident memory of all its processes, beyond which it is ended; looked at where the
-        system tells (Linux).
+        Of resident memory of all its processes, without mapped files, beyond which it is ended;
+        looked at where the system tells (Linux).
 
     Examples
     --------
@@ -82,10 +82,7 @@ def _watched(child: subprocess.Popen[bytes], end: float, gigabytes: float | None
             return f"not done within {end - began:.0f} s"
         if gigabytes is not None:
             family = [child.pid, *descendants(child.pid)]
-            # What they share is in memory once: looked at where it could matter.
-            if sum(map(megabytes, family)) / 1000 > gigabytes and (
-                sum(megabytes(pid, shares=True) for pid in family) / 1000 > gigabytes
-            ):
+            if sum(megabytes(pid, mapped=False) for pid in family) / 1000 > gigabytes:
                 return f"more than {gigabytes:g} GB of memory"
 
 
