@@ -301,10 +301,10 @@ MAIN = (
 def is_running(pid):
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        status = Path(f"/proc/{pid}/stat")
+        return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+    except (FileNotFoundError, ProcessLookupError):  # it may end at any time
         return False
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def eventually(condition, seconds=10.0):
