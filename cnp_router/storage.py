@@ -51,6 +51,7 @@ from cnp_router.packing import (
 __all__ = [
     "MANIFEST",
     "check_target",
+    "generation_of",
     "is_model",
     "load_model",
     "pack",
@@ -64,7 +65,7 @@ __all__ = [
 
 T = TypeVar("T")
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
 MAX_WAIT = 60.0  # seconds for another process that saves
 
@@ -194,6 +195,17 @@ def summary_of(path: str | Path) -> dict[str, Any]:
     ModelNotFoundError, ModelVersionError, ModelCorruptError
     """
     return dict(_manifest(as_path(path))["summary"])
+
+
+def generation_of(path: str | Path) -> Path:
+    """Return the folder of a model's generation, of which nothing is read or checked.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelVersionError, ModelCorruptError
+    """
+    folder = as_path(path)
+    return folder / str(_manifest(folder)["generation"])
 
 
 def verify_model(path: str | Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import InputError, ModelStoreError
 from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
 from cnp_router.routing.deciding import Decision, How
@@ -99,12 +99,38 @@ def scored_elsewhere(
 ) -> Iterator[Scores]:
     """Yield the scores of all requests, of which other processes score each piece."""
     now = copy.copy(router)  # others may observe meanwhile
+    packed = _elsewhere(router, now, _packed_piece, pieces, (known,), n_jobs)
+    asked = _one_by_one(pieces)
+    for (text, day), scores in zip(asked, packed, strict=True):
+        yield now._unpacked(scores, text, day)
+
+
+def _elsewhere(
+    router: Any,
+    now: Any,
+    work: Callable[[Any, Piece], Any],
+    pieces: Sequence[Piece],
+    shared: tuple[Any, ...],
+    n_jobs: int,
+) -> Iterator[Any]:
+    """Yield what other processes make of each request, by a router as it is `now`."""
     there, kept = router._handed_over(now)
-    packed = LocalPool(n_jobs).each(_packed_piece, pieces, (there, known))
-    for (texts, days), own in zip(pieces, packed, strict=True):
-        for text, day, scores in zip(texts, days, _by_request(own), strict=True):
-            yield now._unpacked(scores, text, day)
+    done = 0
+    while done < len(pieces):
+        try:
+            for own in LocalPool(n_jobs).each(work, pieces[done:], (there, *shared)):
+                done += 1
+                yield from _by_request(own)
+        except ModelStoreError:  # it was replaced before all had opened it
+            gone = kept
+            there, kept = router._handed_over(now)
+            if kept == gone:
+                raise
     del kept  # it was needed until here
+
+
+def _one_by_one(pieces: Iterable[Piece]) -> Iterator[tuple[str, datetime.date | None]]:
+    return ((text, day) for texts, days in pieces for text, day in zip(texts, days, strict=True))
 
 
 def _packed_piece(
@@ -124,13 +150,11 @@ def routed_elsewhere(
     A request is scored here, too, where its reasons are read, or a fallback is asked.
     """
     before = copy.copy(router)  # others may observe meanwhile
-    there, kept = router._handed_over(before)
-    asked = ((text, day) for texts, days in pieces for text, day in zip(texts, days, strict=True))
-    decided = _decided_elsewhere(there, pieces, known, how, n_jobs)
-    for (text, day), own in zip(asked, decided, strict=True):
-        again = _Again(before, text, known, day, how, own)
+    alone = replace(how, other=None)  # what a fallback holds may not be what can be sent
+    decided = _elsewhere(router, before, _decided_piece, pieces, (known, alone), n_jobs)
+    for (text, day), own in zip(_one_by_one(pieces), decided, strict=True):
+        again = _Again(before, text, known, day, how, Decision(**own))
         yield router._routing(text, again.decision, how, Reasons(again.reasons), again.scores)
-    del kept  # it was needed until here
 
 
 class _Again:
@@ -168,14 +192,6 @@ class _Again:
         chosen = self.decision.chosen
         reasons: dict[str, tuple[Reason, ...]] = self._router._explaining(self.scores(), chosen)()
         return reasons
-
-
-def _decided_elsewhere(
-    there: Callable[[], Any], pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int
-) -> Iterator[Decision]:
-    alone = replace(how, other=None)  # what a fallback holds may not be what can be sent
-    for own in LocalPool(n_jobs).each(_decided_piece, pieces, (there, known, alone)):
-        yield from (Decision(**decision) for decision in _by_request(own))
 
 
 def _decided_piece(

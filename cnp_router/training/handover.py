@@ -6,12 +6,14 @@ import shutil
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from cnp_router.storage import load_model
+from cnp_router.exceptions import ModelStoreError
+from cnp_router.storage import generation_of, load_model
 
 __all__ = ["Handover"]
 
@@ -30,27 +32,30 @@ class Folder:
         """Where the model is."""
         return self.path / "model"
 
-    def files(self) -> set[Path]:
-        """Return all that is in it."""
-        return set(self.path.rglob("*"))
-
 
 class Handover:
     """The folder that other processes have a router from, which stays while the router does.
 
-    Writing and opening it takes longer than some hundred answers: who asks again, and has learned
-    nothing meanwhile, has it once. It goes when it is forgotten, or with the router, once nobody
-    needs it any more.
+    A router that was loaded, and has learned nothing since, is handed over where it was loaded
+    from, as long as no other is saved there: the processes share its mapped arrays. Any other is
+    saved to a temporary folder. Writing and opening it takes longer than some hundred answers: who
+    asks again, and has learned nothing meanwhile, has it once. It goes when it is forgotten, or
+    with the router, once nobody needs it any more.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: tuple[Sequence[object], Folder, set[Path]] | None = None
+        self._last: tuple[Sequence[object], Path, Path | Folder, set[Path]] | None = None
+
+    def found(self, generation: Path, learned: Sequence[object]) -> None:
+        """Note which generation of a model the router was loaded from, and what it had learned."""
+        generation = generation.absolute()
+        self._last = learned, generation, generation, _files(generation)
 
     def of(
         self, router: Any, learned: Sequence[object], build: Build
-    ) -> tuple[Callable[..., Any], Folder]:
-        """Return what opens a router elsewhere, and the folder, which must be kept until then.
+    ) -> tuple[Callable[..., Any], Path | Folder]:
+        """Return what opens a router elsewhere, and where from, which must be kept until then.
 
         Parameters
         ----------
@@ -65,16 +70,21 @@ class Handover:
             if self._last is None or not self._is_there(learned):
                 folder = Folder()
                 router.save(folder.model)
-                self._last = learned, folder, folder.files()
-            folder = self._last[1]
-            return partial(_opened_once, folder.model, build), folder
+                generation = generation_of(folder.model)
+                self._last = learned, generation, folder, _files(generation)
+            _, generation, kept, _ = self._last
+            return partial(_opened_once, generation, build), kept
 
     def _is_there(self, learned: Sequence[object]) -> bool:
         """Return whether the last one is of the same router, and whole."""
         assert self._last is not None
-        before, folder, files = self._last
-        same = all(a is b for a, b in zip(before, learned, strict=True))
-        return same and folder.files() >= files  # some systems clear away what has been there long
+        before, generation, _, files = self._last
+        if any(a is not b for a, b in zip(before, learned, strict=True)):
+            return False
+        # Some systems clear away what has been there long.
+        with suppress(ModelStoreError):
+            return generation_of(generation.parent) == generation and _files(generation) >= files
+        return False
 
     def forget(self) -> None:
         """Give the folder up: the router is another one now."""
@@ -82,12 +92,28 @@ class Handover:
             self._last = None
 
 
-def _opened_once(path: Path, build: Build, **settings: Any) -> Any:
-    """Return a router that was handed over, with some attributes; a process keeps the last one."""
-    router = _opened.get(path)
+def _files(generation: Path) -> set[Path]:
+    return set(generation.iterdir())
+
+
+def _opened_once(generation: Path, build: Build, **settings: Any) -> Any:
+    """Return a router that was handed over, with some attributes; a process keeps the last one.
+
+    Raises
+    ------
+    ModelStoreError
+        If another model has been saved there meanwhile.
+    """
+
+    def same(folder: Path, state: dict[str, Any], summary: dict[str, Any]) -> Any:
+        if folder != generation:
+            raise ValueError(f"{generation.name} is not the model any more")
+        return build(folder, state, summary)
+
+    router = _opened.get(generation)
     if router is None:
         _opened.clear()
-        router = _opened[path] = load_model(path, build)
+        router = _opened[generation] = load_model(generation.parent, same)
     for name, value in settings.items():
         setattr(router, name, value)
     return router

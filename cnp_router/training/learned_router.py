@@ -148,11 +148,15 @@ class LearnedRouter(Router):
 
     def _handed_over(self, now: Router) -> tuple[Callable[[], Router], object]:
         assert isinstance(now, LearnedRouter)
-        dense = now.encoders.dense
-        encoder = None if dense is None else dense.encoder
-        build = functools.partial(LearnedRouter.from_folder, encoder=encoder)
-        opened, folder = self._handover.of(now, (now.views, now.history, encoder), build)
-        return functools.partial(opened, compound=now.compound), folder
+        learned = now._learned()
+        build = functools.partial(LearnedRouter.from_folder, encoder=learned[-1])
+        opened, kept = self._handover.of(now, learned, build)
+        return functools.partial(opened, compound=now.compound), kept
+
+    def _learned(self) -> tuple[Views, History, Encoder | None]:
+        """Return what is another object as soon as anything is learned."""
+        dense = self.encoders.dense
+        return self.views, self.history, None if dense is None else dense.encoder
 
     def _packed(self, scores: Scores) -> Any:
         assert isinstance(scores, LearnedScores)
@@ -402,7 +406,9 @@ class LearnedRouter(Router):
         """Rebuild a router, as `from_state`; catalog and history are read as they are needed."""
         catalog = Catalog.open_indexed(folder / CATALOG)
         history = History.open_indexed(folder / HISTORY)
-        return cls.from_state(catalog, history, state, summary, encoder)
+        router = cls.from_state(catalog, history, state, summary, encoder)
+        router._handover.found(folder, router._learned())
+        return router
 
     @classmethod
     def from_state(

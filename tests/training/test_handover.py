@@ -8,7 +8,9 @@ import shutil
 
 import pytest
 
-from cnp_router import Api, Catalog, History, Mashup, fit_router
+from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
+from cnp_router.exceptions import ModelStoreError
+from cnp_router.storage import generation_of
 
 
 def fitted():
@@ -72,3 +74,57 @@ def test_it_goes_with_the_router_once_nobody_needs_it():
     del kept
     gc.collect()
     assert not path.exists()
+
+
+@pytest.fixture
+def loaded(router, tmp_path):
+    """Return a router that was loaded, and its folder."""
+    router.save(tmp_path / "model")
+    return load_router(tmp_path / "model"), tmp_path / "model"
+
+
+def test_what_was_loaded_is_handed_over_where_it_is(loaded, monkeypatch):
+    router, folder = loaded
+    monkeypatch.setattr(router, "save", None)  # nothing is written
+    kept, opened = handed_over(router)
+    assert kept == generation_of(folder)
+    assert opened().score("a map").top(2) == router.score("a map").top(2)
+
+
+def test_a_folder_is_found_from_elsewhere(loaded, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    router = load_router("model")
+    _, opened = handed_over(router)
+    monkeypatch.chdir("/")
+    assert opened().apis == router.apis
+
+
+def test_what_was_loaded_and_has_learned_is_written(loaded):
+    router, folder = loaded
+    router.observe(Mashup("m2", "a text for the owner", ("sms",)))
+    kept, opened = handed_over(router)
+    assert kept != generation_of(folder)
+    assert opened().n_mashups == 2
+
+
+@pytest.mark.parametrize("gone", ["replaced", "removed", "damaged"])
+def test_what_was_loaded_is_written_where_it_stands_no_more(loaded, gone):
+    router, folder = loaded
+    before = generation_of(folder)
+    if gone == "replaced":
+        router.save(folder, overwrite=True)
+    elif gone == "removed":
+        shutil.rmtree(folder)
+    else:
+        next(before.glob("*.npy")).unlink()
+    kept, opened = handed_over(router)
+    assert kept != before
+    assert opened().score("a map").top(2) == router.score("a map").top(2)
+
+
+def test_another_model_is_never_taken_for_it(loaded):
+    router, folder = loaded
+    _, opened = handed_over(router)
+    fitted().save(folder, overwrite=True)
+    with pytest.raises(ModelStoreError, match="is not the model any more"):
+        opened()

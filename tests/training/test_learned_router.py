@@ -13,7 +13,7 @@ from planted import planted
 
 from cnp_router import checks
 from cnp_router.catalog import Api
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import InputError, ModelNotFoundError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK, many
 from cnp_router.training import fit_router, load_router
@@ -475,6 +475,35 @@ class TestInProcesses:
         other.save(folder, overwrite=True)
         texts = [mashup.description for mashup in world.history][:8]
         assert router.route_many(texts, n_jobs=2) == router.route_many(texts)
+
+    def test_it_may_be_saved_again_before_they_have_opened_it(
+        self, world, model, tmp_path, monkeypatch
+    ):
+        folder = shutil.copytree(model, tmp_path / "model")
+        router = load_router(folder)
+        texts = [mashup.description for mashup in world.history][:8]
+        here, handed_over = router.route_many(texts), router._handed_over
+        given = []
+
+        def then_replaced(now):
+            given.append(handed_over(now))
+            if len(given) == 1:
+                load_router(model).save(folder, overwrite=True)
+            return given[-1]
+
+        monkeypatch.setattr(router, "_handed_over", then_replaced)
+        assert router.route_many(texts, n_jobs=2) == here
+        assert len(given) == 2
+
+    def test_a_model_that_cannot_be_opened_there_is_an_error(
+        self, world, model, tmp_path, monkeypatch
+    ):
+        router = load_router(shutil.copytree(model, tmp_path / "model"))
+        handed_over = router._handed_over(router)
+        shutil.rmtree(tmp_path / "model")
+        monkeypatch.setattr(router, "_handed_over", lambda now: handed_over)
+        with pytest.raises(ModelNotFoundError):
+            router.route_many([mashup.description for mashup in world.history][:8], n_jobs=2)
 
     def test_how_it_reads_requests_is_the_same_there(self, world, router):
         text = " and ".join(mashup.description for mashup in world.history[:2])
