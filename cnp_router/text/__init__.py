@@ -3,7 +3,14 @@
 from cnp_router.text.bm25 import BM25
 from cnp_router.text.clauses import clauses, cuts, quarters
 from cnp_router.text.describe import specification_text
-from cnp_router.text.sparse_rows import GrowingRows, dense_product, rows_between, unit_rows
+from cnp_router.text.sparse_rows import (
+    GrowingRows,
+    dense_product,
+    longer,
+    rows_below,
+    rows_between,
+    unit_rows,
+)
 from cnp_router.text.term_counts import TermCounts, blocks
 from cnp_router.text.tfidf import TfidfEncoder
 from cnp_router.text.tokenise import (
@@ -29,9 +36,11 @@ __all__ = [
     "cuts",
     "dense_product",
     "is_unspaced",
+    "longer",
     "pieces",
     "placed_words",
     "quarters",
+    "rows_below",
     "rows_between",
     "singular",
     "specification_text",

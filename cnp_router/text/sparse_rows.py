@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ __all__ = [
     "add_product",
     "counted_rows",
     "dense_product",
+    "longer",
     "one_row",
+    "rows_below",
     "rows_between",
     "unit_data",
     "unit_rows",
@@ -74,6 +77,72 @@ class GrowingRows:
         else:  # scipy wants both of one type
             columns = columns.astype(np.int64)
         return Rows(self._data, columns, pointers, (self._n_rows, self._n_columns))
+
+
+class _Room(np.ndarray[Any, Any]):
+    """An array of which the first elements are used, and more may be put behind these."""
+
+    used = 0
+
+
+_claiming = threading.Lock()
+
+
+def longer(array: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
+    """Return an array with more elements, or rows, at its end; it is not to be changed any more.
+
+    The array stays as it is. It is copied once, with room behind it: who goes on from what was
+    returned last puts what comes into that.
+
+    Examples
+    --------
+    >>> one = longer(np.array([1, 2]), np.array([3]))
+    >>> longer(one, np.array([4, 5])), longer(one, np.array([6])), one
+    (array([1, 2, 3, 4, 5]), array([1, 2, 3, 6]), array([1, 2, 3]))
+    """
+    shape = (len(array) + len(more), *array.shape[1:])
+    flat, n, end = array.ravel(), array.size, array.size + more.size
+    room: Any = flat.base
+    while isinstance(room, np.ndarray) and not isinstance(room, _Room):
+        room = room.base
+    with _claiming:
+        follows = (
+            isinstance(room, _Room)
+            and room.used == n
+            and end <= len(room)
+            and room.dtype == flat.dtype
+            and room.ctypes.data == flat.ctypes.data
+        )
+        if follows:
+            room.used = end
+    if not follows:
+        room = _Room(int(_GROWTH * end) + _LEAST, array.dtype)
+        room[:n], room.used = flat, end
+    room[n:end] = more.ravel()
+    return np.asarray(room)[:end].reshape(shape)
+
+
+def rows_below(matrix: sparse.csr_array, more: sparse.csr_array) -> sparse.csr_array:
+    """Return a matrix with rows of another one below its own, as `longer` does it.
+
+    Examples
+    --------
+    >>> one = sparse.csr_array(np.eye(2, dtype=np.float32))
+    >>> rows_below(one, one[1:]).toarray()
+    array([[1., 0.],
+           [0., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    n_entries = int(matrix.indptr[-1]) + int(more.indptr[-1])
+    kind = np.int32 if n_entries <= _MOST_32 else np.int64  # scipy wants both of one type
+    behind = more.indptr[1:].astype(np.int64) + matrix.indptr[-1]
+    shape = matrix.shape[0] + more.shape[0], matrix.shape[1]
+    below = sparse.csr_array(shape, dtype=matrix.dtype)
+    # As they are, without what scipy checks: that would look at all.
+    below.data = longer(matrix.data, more.data)
+    below.indices = longer(matrix.indices.astype(kind, copy=False), more.indices)
+    below.indptr = longer(matrix.indptr.astype(kind, copy=False), behind)
+    return below
 
 
 def counted_rows(

@@ -13,11 +13,11 @@ from scipy import sparse
 
 from cnp_router.catalog import Catalog
 from cnp_router.history import History, Mashup
-from cnp_router.text import specification_text
+from cnp_router.text import longer, rows_below, specification_text
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
-from cnp_router.training.postings import EXACT, postings
+from cnp_router.training.postings import EXACT, postings, with_items
 from cnp_router.training.vector_index import VectorIndex
 
 __all__ = [
@@ -275,6 +275,11 @@ class Corpus(Part):
         return places
 
     @cached_property
+    def energy(self) -> NDArray[np.float64]:
+        """Sum of the squares of each word in the past requests, of shape (n_words,)."""
+        return _energy(self.word_rows)
+
+    @cached_property
     def mashups(self) -> sparse.csc_array:
         """`usage` by its columns: the mashups that used each API."""
         return sparse.csc_array(self.usage)
@@ -304,22 +309,28 @@ class Corpus(Part):
 
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
         """Return the corpus with more past requests at its end."""
-        words = _below(self.word_rows, requests.word)
-        characters = _below(self.character_rows, requests.character)
-        by_word, by_character = _history_index(words, characters)
-        vectors = np.vstack([self.history_vectors, requests.dense])
+        words = rows_below(self.word_rows, requests.word)
+        characters = rows_below(self.character_rows, requests.character)
+        if self.is_exact:
+            by_word, by_character = _history_index(words, characters)
+        else:
+            by_word = with_items(self.history_words, requests.word)
+            by_character = sparse.csr_array(characters.shape[::-1], dtype=np.float32)
+        vectors = longer(self.history_vectors, requests.dense)
         new = np.arange(len(self.history_vectors), len(vectors))
-        return replace(
+        observed = replace(
             self,
-            usage=_below(self.usage, usage),
+            usage=rows_below(self.usage, usage),
             word_rows=words,
             character_rows=characters,
             history_words=by_word,
             history_characters=by_character,
-            days=np.concatenate([self.days, requests.day]),
+            days=longer(self.days, requests.day),
             history_vectors=vectors,
             vector_index=self.vector_index.updated(vectors, new),
         )
+        observed.__dict__["energy"] = self.energy + _energy(requests.word)
+        return observed
 
 
 def _indexes(
@@ -341,8 +352,8 @@ def _history_index(
     return postings(words, exact=False), none
 
 
-def _below(matrix: sparse.csr_array, more: sparse.csr_array) -> sparse.csr_array:
-    return sparse.csr_array(sparse.vstack([matrix, more], "csr"))
+def _energy(rows: sparse.csr_array) -> NDArray[np.float64]:
+    return np.bincount(rows.indices, np.square(rows.data), rows.shape[1])
 
 
 def _replaced_rows(

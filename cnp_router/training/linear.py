@@ -128,18 +128,14 @@ def _solve(
 
 
 def updated_weights(
-    weights: sparse.csr_array,
-    before: sparse.csr_array,
-    X: sparse.csr_array,
-    Y: sparse.csr_array,
+    weights: sparse.csr_array, energy: NDArray[Any], X: sparse.csr_array, Y: sparse.csr_array
 ) -> sparse.csr_array:
     """Return the weights of a ridge regression after more rows, without the old ones.
 
     A ridge regression of the errors on the new rows `X` and `Y`, in which a term's penalty grows
     with how much was learned of it already: recursive least squares with a diagonal covariance.
-    `before` holds the old rows.
+    `energy` is the sum of squares of each term in the old rows, of shape (n_terms,).
     """
-    energy = np.bincount(before.indices, np.square(before.data), X.shape[1])
     return sparse.csr_array(weights + correction(weights, energy, X, Y)).astype(np.float32)
 
 
@@ -148,8 +144,7 @@ def correction(
 ) -> sparse.csr_array:
     """Return what `updated_weights` adds: (n_terms, n_labels).
 
-    `energy` is the sum of squares of each term in the old rows, of shape (n_terms,). The time is
-    that of the weights of the terms of the new rows, however large the model.
+    The time is that of the weights of the terms of the new rows, however large the model.
     """
     missing = sparse.csr_array(Y - X @ weights)
     missing.data[np.abs(missing.data) < _SMALL] = 0
@@ -166,25 +161,41 @@ def correction(
 
 def replaced_columns(
     matrix: sparse.sparray, columns: NDArray[Any], values: sparse.sparray
-) -> sparse.csc_array:
-    """Return the matrix with some of its columns replaced."""
-    n_columns = matrix.shape[1]
-    keep = np.ones(n_columns, dtype=np.float32)
-    keep[columns] = 0
-    kept = sparse.csc_array(matrix @ sparse.diags_array(keep))
-    kept.eliminate_zeros()
-    return sparse.csc_array(kept + spread_columns(values, columns, np.arange(n_columns)))
+) -> sparse.csr_array:
+    """Return the matrix with some of its columns, which ascend, replaced.
+
+    Examples
+    --------
+    >>> one = sparse.csr_array(np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32))
+    >>> replaced_columns(one, np.array([1]), one[:, [2]]).toarray()
+    array([[1., 3., 3.],
+           [4., 6., 6.]], dtype=float32)
+    """
+    rows, n_columns = sparse.csr_array(matrix), matrix.shape[1]
+    stays = np.ones(n_columns, dtype=bool)
+    stays[columns] = False
+    (kept,) = stays[rows.indices].nonzero()
+    pointers = kept.searchsorted(rows.indptr)
+    of = rows.data[kept], rows.indices[kept], pointers
+    others = sparse.csr_array(of, shape=rows.shape)
+    return sparse.csr_array(others + spread_columns(values, columns, np.arange(n_columns)))
 
 
 def spread_columns(
     matrix: sparse.sparray, old: NDArray[Any], new: NDArray[Any]
 ) -> sparse.csr_array:
-    """Return columns that stand for `old` as columns that stand for `new`, a superset."""
-    place = sparse.csr_array(
-        (np.ones(len(old), dtype=np.float32), (np.arange(len(old)), np.searchsorted(new, old))),
-        shape=(len(old), len(new)),
-    )
-    return sparse.csr_array(matrix @ place).astype(np.float32)
+    """Return columns that stand for `old` as columns that stand for `new`, a superset; both ascend.
+
+    Examples
+    --------
+    >>> one = sparse.csr_array(np.array([[1, 2]], dtype=np.float32))
+    >>> spread_columns(one, np.array([3, 7]), np.array([1, 3, 7])).toarray()
+    array([[0., 1., 2.]], dtype=float32)
+    """
+    rows = sparse.csr_array(matrix)
+    where = np.searchsorted(new, old).astype(rows.indices.dtype)[rows.indices]
+    of = rows.data.astype(np.float32, copy=False), where, rows.indptr
+    return sparse.csr_array(of, shape=(rows.shape[0], len(new)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,7 @@ __all__ = [
     "sort_each",
     "sparse_product",
     "together",
+    "with_items",
 ]
 
 # With at most so many items all of them are looked at, with all that they say.
@@ -62,6 +63,7 @@ _FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
 _CELLS_AN_ENTRY = 12
 _CELLS = 1 << 18  # of all products of some rows: about what a cache holds
 _FEWER = 4  # times as many as are wanted
+_ENTRIES = 1 << 22  # of long rows that are cut at once
 # The floors of segments that are no longer than this are looked for together, of so many at once.
 _SHORT, _AT_ONCE = 256, 2_048
 
@@ -75,6 +77,23 @@ def postings(rows: sparse.csr_array, *, exact: bool, most: int = MOST) -> sparse
     return index if exact else champions(index, most)
 
 
+def with_items(
+    index: sparse.csr_array, rows: sparse.csr_array, most: int = MOST
+) -> sparse.csr_array:
+    """Return an index of champions with more items behind its own, as if made of all.
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array(np.array([[0.6, 0.8], [1.0, 0.0], [0.8, 0.6]]))
+    >>> index = postings(rows[:2], exact=False, most=1)
+    >>> with_items(index, rows[2:], 1).toarray()
+    array([[0. , 1. , 0. ],
+           [0.8, 0. , 0. ]])
+    """
+    more = sparse.csr_array(rows.T)
+    return champions(sparse.csr_array(sparse.hstack([index, more], "csr")), most)
+
+
 def champions(matrix: sparse.csr_array, most: int) -> sparse.csr_array:
     """Return a matrix with at most so many entries a row, the largest; of equal ones the first."""
     sizes = np.diff(matrix.indptr)
@@ -82,14 +101,12 @@ def champions(matrix: sparse.csr_array, most: int) -> sparse.csr_array:
     if not len(long):
         return matrix
     kept = np.ones(matrix.nnz, dtype=bool)
-    for row in long.tolist():
-        start, end = matrix.indptr[row : row + 2]
-        values = matrix.data[start:end]
-        floor = np.partition(values, -most)[-most]
-        above = values > floor
-        tied = np.flatnonzero(values == floor)
-        above[tied[: most - int(np.count_nonzero(above))]] = True
-        kept[start:end] = above
+    ends = np.concatenate([[0], sizes[long].cumsum()])
+    for first, last in together(ends, _ENTRIES):
+        there, _ = places(matrix.indptr, long[first:last])
+        own = best_of_each(matrix.data[there], ends[first : last + 1] - ends[first], most)
+        kept[there] = False
+        kept[there[own]] = True
     pointers = np.concatenate([[0], np.cumsum(np.minimum(sizes, most))])
     return sparse.csr_array(
         (matrix.data[kept], matrix.indices[kept], pointers.astype(matrix.indptr.dtype)),
@@ -236,13 +253,13 @@ def _floors(
     values: NDArray[np.float32], starts: NDArray[np.intp], sizes: NDArray[np.intp], most: int
 ) -> NDArray[np.float32]:
     """Return the lowest of the `most` largest values of each segment; -inf of one with no more."""
-    floor = np.full(len(sizes), -np.inf, dtype=np.float32)
+    floor = np.full(len(sizes), -np.inf, dtype=values.dtype)
     for line in (sizes > max(most, _SHORT)).nonzero()[0].tolist():
         floor[line] = _floor(values[starts[line] : starts[line + 1]], most)
     (lines,) = ((sizes > most) & (sizes <= _SHORT)).nonzero()
     for begin in range(0, len(lines), _AT_ONCE):
         own = lines[begin : begin + _AT_ONCE]
-        padded = np.full((len(own), int(sizes[own].max())), -np.inf, dtype=np.float32)
+        padded = np.full((len(own), int(sizes[own].max())), -np.inf, dtype=values.dtype)
         there = np.arange(padded.shape[1]) < sizes[own][:, None]
         padded[there] = values[places(starts, own)[0]]
         cut = padded.shape[1] - most
@@ -286,7 +303,7 @@ def reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
     """
     n_lines, width = values.shape
     if width <= most:
-        return np.full(n_lines, -np.inf, dtype=np.float32)
+        return np.full(n_lines, -np.inf, dtype=values.dtype)
     few = max(width // (_FEWER * most), 1)
     of = width // few
     largest = values[:, : few * of].reshape(n_lines, few, of).max(axis=1)

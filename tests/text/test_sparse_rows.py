@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import itertools
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cnp_router.text import GrowingRows, dense_product, rows_between, unit_rows
+from cnp_router.text import (
+    GrowingRows,
+    dense_product,
+    longer,
+    rows_below,
+    rows_between,
+    unit_rows,
+)
+from cnp_router.text import sparse_rows as module
 from cnp_router.text.sparse_rows import counted_rows, one_row
 
 
@@ -25,6 +36,67 @@ def test_counted_rows_count_what_each_row_has(rows):
 def test_more_places_than_32_bits_count():
     columns, counts, own = counted_rows(np.array([5, 5, 2**31 - 2]), np.array([2, 1]), 2**31 - 1)
     assert (columns.tolist(), counts.tolist(), own.tolist()) == ([5, 2**31 - 2], [2, 1], [1, 1])
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (0,), (0, 2), (3, 0)])
+def test_an_array_grows_in_the_room_behind_it(shape):
+    before = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    more = np.ones((2, *shape[1:]), dtype=np.float32)
+    first = longer(before, more)
+    second = longer(first, more + 1)
+    third = longer(second, more + 2)
+    assert not np.shares_memory(first, before)
+    assert third.size == 0 or (np.shares_memory(first, second) and np.shares_memory(second, third))
+    assert second.dtype == np.float32
+    np.testing.assert_array_equal(first, np.concatenate([before, more]))
+    np.testing.assert_array_equal(third, np.concatenate([before, more, more + 1, more + 2]))
+
+
+def test_what_others_have_put_there_stays():
+    first = longer(np.array([1, 2]), np.array([3]))
+    one, other = longer(first, np.array([4])), longer(first, np.array([5]))
+    assert (first.tolist(), one.tolist(), other.tolist()) == ([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5])
+    assert longer(first[:2], np.array([9])).tolist() == [1, 2, 9]
+    assert longer(first[1:], np.array([9])).tolist() == [2, 3, 9]
+    assert longer(one.astype(np.float64), np.array([0.5]))[-1] == 0.5
+    assert one.tolist() == [1, 2, 3, 4]
+
+
+def test_a_full_room_is_left_for_a_larger_one(monkeypatch):
+    monkeypatch.setattr(module, "_LEAST", 2)
+    array = np.arange(8)
+    for n in range(8, 100):
+        array = longer(array, np.array([n]))
+    assert array.tolist() == list(range(100))
+
+
+def test_a_copy_has_no_room():
+    first = longer(np.arange(3), np.arange(2))
+    other = pickle.loads(pickle.dumps(first))
+    assert len(pickle.dumps(first)) < 1_000
+    assert not np.shares_memory(longer(other, np.arange(2)), first)
+
+
+@pytest.mark.parametrize("cuts", [(0, 500), (0, 0, 3), (7, 8, 9, 500)])
+def test_rows_below_others(cuts):
+    whole = sparse.random_array((500, 300), density=0.3, rng=0, dtype=np.float32, format="csr")
+    rows = whole[: cuts[0]]
+    for start, stop in itertools.pairwise(cuts):
+        rows = rows_below(rows, whole[start:stop])
+    assert rows.shape == (cuts[-1], 300) and rows.dtype == np.float32
+    for name in ("data", "indices", "indptr"):
+        found, wanted = getattr(rows, name), getattr(whole[: cuts[-1]], name)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_more_entries_than_32_bits_count_have_wider_numbers(monkeypatch):
+    whole = sparse.random_array((50, 30), density=0.3, rng=0, dtype=np.float32, format="csr")
+    rows = rows_below(whole[:20], whole[20:30])
+    monkeypatch.setattr(module, "_MOST_32", rows.nnz)
+    wide = rows_below(rows, whole[30:])
+    assert wide.indices.dtype == wide.indptr.dtype == np.int64
+    np.testing.assert_array_equal(wide.toarray(), whole.toarray())
 
 
 def test_rows_grow_to_what_they_are_in_one_go():

@@ -94,7 +94,7 @@ def test_after_more_rows_only_their_terms_and_labels_are_corrected():
     before = ridge_weights(X[:79], Y[:79])
     energy = np.asarray(X[:79].power(2).sum(axis=0)).ravel()
     added = correction(before, energy, X[79:], Y[79:]).toarray()
-    now = updated_weights(before, X[:79], X[79:], Y[79:]).toarray()
+    now = updated_weights(before, energy, X[79:], Y[79:]).toarray()
     np.testing.assert_allclose(now, before.toarray() + added, atol=1e-6)
     silent = np.setdiff1d(np.arange(90), X[79:].indices)
     assert added.any() and not added[silent].any()

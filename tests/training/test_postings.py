@@ -21,6 +21,7 @@ from cnp_router.training.postings import (
     segments,
     sort_each,
     sparse_product,
+    with_items,
 )
 
 
@@ -69,6 +70,32 @@ def test_champions_are_the_weightiest():
     few = champions(index, 4)
     for row, kept in zip(index.toarray(), few.toarray(), strict=True):
         assert sorted(kept[kept > 0]) == sorted(np.sort(row[row > 0])[-4:])
+
+
+@pytest.mark.parametrize("entries_at_once", [1, 50, 1_000_000])
+def test_champions_of_many_terms(monkeypatch, entries_at_once):
+    monkeypatch.setattr(postings, "_ENTRIES", entries_at_once)
+    index = matrix(30, 60, seed=3, density=0.5)
+    index.data = np.round(index.data, 1) - np.float32(0.3)  # with equal ones, and negative ones
+    found = champions(index, 7)
+    for row in range(30):
+        own = index.data[index.indptr[row] : index.indptr[row + 1]]
+        kept = np.sort(np.argsort(-own, kind="stable")[:7])
+        there = slice(found.indptr[row], found.indptr[row + 1])
+        np.testing.assert_array_equal(found.data[there], own[kept])
+        columns = index.indices[index.indptr[row] : index.indptr[row + 1]]
+        np.testing.assert_array_equal(found.indices[there], columns[kept])
+
+
+@pytest.mark.parametrize("cuts", [(0, 40), (39, 40), (1, 20, 21, 40)])
+def test_an_index_that_grows_is_as_if_made_of_all(cuts):
+    rows = matrix(40, 9, seed=1, density=0.6)
+    rows.data = np.round(rows.data, 1)
+    index = champions(sparse.csr_array(rows[: cuts[0]].T), 5)
+    for begin, end in itertools.pairwise(cuts):
+        index = with_items(index, rows[begin:end], 5)
+    whole = champions(sparse.csr_array(rows.T), 5)
+    np.testing.assert_array_equal(index.toarray(), whole.toarray())
 
 
 def test_products_with_some_rows():

@@ -51,9 +51,8 @@ class CategoryView(View):
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view with one more step of the linear model."""
-        words = self.corpus.word_rows
-        called_for = corpus.called_for(usage)
-        return type(self)(corpus, updated_weights(self.weights, words, requests.word, called_for))
+        called_for, energy = corpus.called_for(usage), self.corpus.energy
+        return type(self)(corpus, updated_weights(self.weights, energy, requests.word, called_for))
 
     def products(self) -> Products:
         """Return the linear model."""

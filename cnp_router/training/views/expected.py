@@ -21,6 +21,7 @@ __all__ = ["ExpectedView"]
 
 # Of a request that has no words of past ones only rounding is left, and that has no direction.
 _LEAST_LENGTH = 0.01
+_AT_ONCE = 16_384  # mashups
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,28 +30,38 @@ class ExpectedView(View):
 
     A linear map from a request to the mean specification of what it used, both in the latent
     space, by ridge regression; a zero-shot view, since what it learned of the APIs with history
-    holds for those without (Romera-Paredes and Torr, 2015).
+    holds for those without (Romera-Paredes and Torr, 2015). The `map` follows from sums over the
+    mashups: `gram` of each request with itself, `toward` of each with that mean.
     """
 
     name: ClassVar[str] = "expected"
     scores: ClassVar[tuple[str, ...]] = ("expected specification",)
 
     map: Annotated[NDArray[Any], "components", "components"]
+    gram: Annotated[NDArray[Any], "components", "components"]
+    toward: Annotated[NDArray[Any], "components", "components"]
 
     @classmethod
     def fit(cls, corpus: Corpus, requests: EncodedRequests) -> Self:
         """Fit the map."""
-        return cls(corpus, _map(corpus, requests.word))
+        return cls._of(corpus, *_sums(corpus, requests.word, corpus.usage))
+
+    @classmethod
+    def _of(cls, corpus: Corpus, gram: NDArray[Any], toward: NDArray[Any]) -> Self:
+        penalised = gram.astype(np.float32) + np.eye(len(gram), dtype=np.float32)
+        fitted = np.linalg.solve(penalised, toward.astype(np.float32))
+        return cls(corpus, np.asarray(fitted, dtype=np.float32), gram, toward)
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
-        """Return the view fitted on all."""
-        return type(self)(corpus, _map(corpus, corpus.word_rows))
+        """Return the view as if fitted on all: the sums add up."""
+        gram, toward = _sums(corpus, requests.word, usage)
+        return self._of(corpus, self.gram + gram, self.toward + toward)
 
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
         """Return the view, fitted on all again if what was used is specified otherwise now."""
         if not change.respecified[corpus.labels].any():
             return replace(self, corpus=corpus)
-        return type(self)(corpus, _map(corpus, corpus.word_rows))
+        return self._of(corpus, *_sums(corpus, corpus.word_rows, corpus.usage))
 
     def columns(self, batch: Batch) -> tuple[Column]:
         """Return the cosine of each specification and the expected one.
@@ -71,11 +82,19 @@ class ExpectedView(View):
         return (Sparse.silent(len(batch), vector_products(called_for, index.latent)),)
 
 
-def _map(corpus: Corpus, words: sparse.csr_array) -> NDArray[Any]:
+def _sums(
+    corpus: Corpus, words: sparse.csr_array, usage: sparse.csr_array
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what some mashups, given by words and use, add to the gram and to the toward."""
     index = corpus.specifications
-    sizes = np.diff(corpus.usage.indptr)
-    used = np.flatnonzero(sizes)
-    latent = words[used] @ index.encoders.projection
-    target = (corpus.usage[used] @ index.latent) / sizes[used, None]
-    gram = latent.T @ latent + np.eye(latent.shape[1], dtype=np.float32)
-    return np.asarray(np.linalg.solve(gram, latent.T @ target), dtype=np.float32)
+    projection, latent = index.encoders.projection, index.latent
+    gram = np.zeros((projection.shape[1],) * 2)
+    toward = np.zeros((projection.shape[1], latent.shape[1]))
+    used = np.flatnonzero(np.diff(usage.indptr))
+    for start in range(0, len(used), _AT_ONCE):
+        rows = used[start : start + _AT_ONCE]
+        asked, named = words[rows] @ projection, usage[rows]
+        means = (named @ latent) / np.diff(named.indptr)[:, None]
+        gram += asked.T @ asked
+        toward += asked.T @ means
+    return gram, toward

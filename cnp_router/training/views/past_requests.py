@@ -117,8 +117,8 @@ class HistoryView(View):
         means = _means(corpus, labels[back])
         return type(self)(
             corpus,
-            sparse.csr_array(replaced_columns(kept.weights, back, weights)),
-            sparse.csr_array(replaced_columns(kept.centroids, back, means)),
+            replaced_columns(kept.weights, back, weights),
+            replaced_columns(kept.centroids, back, means),
         )
 
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
@@ -126,7 +126,7 @@ class HistoryView(View):
         before = self.corpus
         weights = updated_weights(
             spread_columns(self.weights, before.labels, corpus.labels),
-            before.word_rows,
+            before.energy,
             requests.word,
             usage[:, corpus.labels],
         )
@@ -136,7 +136,7 @@ class HistoryView(View):
             corpus.label_of[changed],
             _means(corpus, changed),
         )
-        return type(self)(corpus, weights, sparse.csr_array(centroids))
+        return type(self)(corpus, weights, centroids)
 
     def products(self) -> Products:
         """Return the linear model, the means, and the past requests themselves."""

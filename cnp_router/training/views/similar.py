@@ -64,9 +64,15 @@ class SimilarView(View):
     def observed(self, corpus: Corpus, requests: EncodedRequests, usage: sparse.csr_array) -> Self:
         """Return the view when more APIs have history."""
         old, labels = self.corpus.labels, corpus.labels
+        fresh = np.setdiff1d(labels, old)
+        if not len(fresh):
+            same = replace(self, corpus=corpus)
+            if "_similar_to" in self.__dict__:
+                same.__dict__["_similar_to"] = self._similar_to
+            return same
         weights = spread_columns(self.weights, old, labels)
         lost = np.zeros(corpus.n_apis, dtype=bool)
-        return type(self)(corpus, _renewed(weights, corpus, lost, np.setdiff1d(labels, old)))
+        return type(self)(corpus, _renewed(weights, corpus, lost, fresh))
 
     def columns(self, batch: Batch) -> tuple[Column]:
         """Return the mean score of the similar APIs, by their likeness."""
@@ -105,7 +111,7 @@ def _renewed(
             some = sparse.csr_array(by_api[fresh[first : first + _FRESH_AT_ONCE]].T)
             np.maximum(nearest, (by_api @ some).max(axis=1).toarray().ravel(), out=nearest)
         floor = np.zeros(len(nearest))
-        full = np.flatnonzero(np.diff(weights.indptr) >= N_SIMILAR)
+        full = np.flatnonzero((np.diff(weights.indptr) >= N_SIMILAR) & (nearest > 0))
         last = corpus.labels[_least(weights)[full]]
         floor[full] = by_api[full].multiply(by_api[last]).sum(axis=1)
         lost = lost | (nearest > floor)
