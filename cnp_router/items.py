@@ -284,6 +284,13 @@ class UniqueItems(Generic[Item]):
         made._items = open_indexed(path, cls.KIND)
         return made
 
+    def n_shared(self, other: Self) -> int:
+        """Return how many items both begin with that are known to be equal, none being looked at.
+
+        Others may be equal, too.
+        """
+        return n_shared(self._items, other._items)
+
     def __len__(self) -> int:
         return len(self._items)
 

@@ -22,25 +22,35 @@ class CatalogChange:
     ``apis[i, j]`` is 1 where position i of the catalog before is position j of the one now: an
     empty row is an API that was removed, an empty column one that was added. `respecified`, of
     shape (n_apis now,), says which have another text than before: changed ones and added ones.
+    Where all before are `the_first` now, as they were, the catalog has only grown.
     """
 
     apis: sparse.csr_array
     respecified: NDArray[Any]
+    the_first: bool = False
 
     @classmethod
     def between(cls, before: Catalog, now: Catalog) -> Self:
         """Compare two catalogs, by the ids of their APIs."""
-        pairs = [(before.position(api.id), j) for j, api in enumerate(now) if api.id in before]
-        origin, place = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        ones = np.ones(len(pairs), dtype=np.float32)
+        n_shared = before.n_shared(now)
+        later = enumerate(now[n_shared:], start=n_shared)
+        pairs = [(before.position(api.id), j) for j, api in later if api.id in before]
+        origin, place = (
+            np.concatenate([np.arange(n_shared), own])
+            for own in np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        )
+        ones = np.ones(len(origin), dtype=np.float32)
         apis = sparse.csr_array((ones, (origin, place)), shape=(len(before), len(now)))
         respecified = np.ones(len(now), dtype=bool)
+        respecified[:n_shared] = False
+        the_first = bool(np.array_equal(place, np.arange(len(before))))
         for i, j in pairs:
             if before[i] is now[j] or before[i] == now[j]:
                 respecified[j] = False
             else:
                 respecified[j] = specification_text(before[i]) != specification_text(now[j])
-        return cls(apis, respecified)
+                the_first = False
+        return cls(apis, respecified, the_first and bool(np.array_equal(origin, place)))
 
     def labels(self, before: NDArray[Any], now: NDArray[Any]) -> sparse.csr_array:
         """Return the same of some positions before, and some now, that stand for a column each."""

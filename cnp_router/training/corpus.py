@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.catalog import Catalog
+from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
 from cnp_router.text import longer, rows_below, specification_text
 from cnp_router.training.catalog_change import CatalogChange
@@ -31,6 +31,7 @@ __all__ = [
     "has_dates",
     "history_days",
     "matrix_of_ones",
+    "synced_membership",
     "usage_matrix",
 ]
 
@@ -89,9 +90,13 @@ class Specifications(Part, Memo):
 
     def synced(self, catalog: Catalog, change: CatalogChange) -> Specifications:
         """Return those of another catalog; only what it says anew is encoded."""
+        if catalog is self.catalog:
+            return self
         new = np.flatnonzero(change.respecified)
         texts = [specification_text(catalog[int(i)]) for i in new]
         encoders = self.encoders.grown(texts)
+        if change.the_first and encoders is self.encoders and not self.is_exact:
+            return self._grown(catalog, texts)
         same = sparse.diags_array((~change.respecified).astype(np.float32))
         apis = sparse.csr_array(change.apis @ same)
         by = {"apis": apis, **self.encoders.widening(encoders)}
@@ -115,6 +120,23 @@ class Specifications(Part, Memo):
             word_columns=by_word,
             character_columns=by_character,
             vector_index=kept.vector_index.updated(kept.vectors, new),
+        )
+
+    def _grown(self, catalog: Catalog, texts: Sequence[str]) -> Specifications:
+        """Return those of a large catalog with some more at its end, in time for these."""
+        encoded = self.encoders.encode(texts)
+        vectors = longer(self.vectors, encoded.dense)
+        new = np.arange(len(self.catalog), len(catalog))
+        return replace(
+            self,
+            catalog=catalog,
+            word_rows=rows_below(self.word_rows, encoded.word),
+            character_rows=rows_below(self.character_rows, encoded.character),
+            word_columns=with_items(self.word_columns, encoded.word),
+            character_columns=with_items(self.character_columns, encoded.character, MOST_SPELT),
+            latent=longer(self.latent, _latent(self.encoders, encoded.word)),
+            vectors=vectors,
+            vector_index=self.vector_index.updated(vectors, new),
         )
 
 
@@ -353,7 +375,8 @@ def _history_index(
 
 
 def _energy(rows: sparse.csr_array) -> NDArray[np.float64]:
-    return np.bincount(rows.indices, np.square(rows.data), rows.shape[1])
+    sums: NDArray[np.float64] = np.bincount(rows.indices, np.square(rows.data), rows.shape[1])
+    return sums
 
 
 def _replaced_rows(
@@ -421,12 +444,21 @@ def filled(days: NDArray[Any]) -> NDArray[Any]:
     return np.where(days != UNKNOWN, days, np.float32(middle))
 
 
-def category_membership(catalog: Catalog, classes: Sequence[str]) -> sparse.csr_array:
+def category_membership(apis: Iterable[Api], classes: Sequence[str]) -> sparse.csr_array:
     """Return which API is filed under which category: ones, of shape (n_apis, n_classes)."""
     column = {name: i for i, name in enumerate(classes)}
     return matrix_of_ones(
-        [[column[c] for c in api.categories if c in column] for api in catalog], len(column)
+        [[column[c] for c in api.categories if c in column] for api in apis], len(column)
     )
+
+
+def synced_membership(
+    before: sparse.csr_array, catalog: Catalog, classes: Sequence[str], change: CatalogChange
+) -> sparse.csr_array:
+    """Return the `category_membership` of a catalog, given that of the one before."""
+    if not change.the_first:
+        return category_membership(catalog, classes)
+    return rows_below(before, category_membership(catalog[before.shape[0] :], classes))
 
 
 def matrix_of_ones(rows: Sequence[Sequence[int]], width: int) -> sparse.csr_array:

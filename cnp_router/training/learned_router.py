@@ -24,14 +24,15 @@ from cnp_router.routing import Reason, Router, Scores
 from cnp_router.routing.eligible import Chosen
 from cnp_router.storage import save_model
 from cnp_router.training.answerable import Answerable
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import (
     Specifications,
-    category_membership,
     check_known,
     history_days,
+    synced_membership,
     usage_matrix,
 )
 from cnp_router.training.decision import Decision, confidence_features, renewed
@@ -39,6 +40,7 @@ from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.encoders import Encoders
 from cnp_router.training.explaining import explained
 from cnp_router.training.handover import Handover
+from cnp_router.training.parts import placed
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.scoring import LearnedScores, Scoring
 from cnp_router.training.tail import Tail
@@ -266,10 +268,16 @@ class LearnedRouter(Router):
         if check_instance("catalog", catalog, Catalog) == self.catalog:
             return self
         now = copy.copy(self)
-        removed = [api for api in (*now.removed, *now.catalog.ids) if api not in catalog]
-        usage = usage_matrix(catalog, now.history, removed)
+        change, corpus = CatalogChange.between(now.catalog, catalog), now.views.corpus
+        left = now.catalog.ids[now.catalog.n_shared(catalog) :]
+        removed = [api for api in (*now.removed, *left) if api not in catalog]
+        if set(now.removed).issubset(removed):
+            usage = placed(corpus.usage, change.apis, 1)
+        else:  # of those that are back, the history is known again
+            usage = usage_matrix(catalog, now.history, removed)
         classes = now.categories.classes_ if now.categories else ()
-        views = now.views.synced(catalog, usage, category_membership(catalog, classes))
+        membership = synced_membership(corpus.membership, catalog, classes, change)
+        views = now.views.synced(catalog, usage, membership, change)
         learned = {name: getattr(now, name) for name in (*_LEARNED, "history")}
         learned["encoders"] = views.corpus.encoders
         router = LearnedRouter(

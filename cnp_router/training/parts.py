@@ -10,7 +10,7 @@ from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 import numpy as np
 from scipy import sparse
 
-__all__ = ["GIVEN", "ONES", "Memo", "Part"]
+__all__ = ["GIVEN", "ONES", "Memo", "Part", "placed"]
 
 GIVEN: Final = "given"
 ONES: Final = "ones"
@@ -49,7 +49,7 @@ class Part:
             marks = [mark for mark in getattr(kind, "__metadata__", ()) if mark != ONES]
             for axis, mark in enumerate(marks):
                 if mark in by:
-                    values[name] = _placed(values[name], by[mark], axis)
+                    values[name] = placed(values[name], by[mark], axis)
         return type(self)(**given, **values)
 
     def check(self, sizes: Mapping[str, int]) -> None:
@@ -87,14 +87,14 @@ def _kept(kind: type[Part]) -> dict[str, Any]:
     return {n: hints[n] for n in names if GIVEN not in getattr(hints[n], "__metadata__", ())}
 
 
-def _placed(array: Any, by: sparse.csr_array, axis: int) -> Any:
+def placed(array: Any, by: sparse.csr_array, axis: int) -> Any:
     """Return an array, sparse or not, with what was at each place along an axis where it is now."""
     if _only_grows(by) and (grown := _grown(array, by.shape[1], axis)) is not None:
         return grown
-    placed = by.T @ array if axis == 0 else array @ by
-    if not sparse.issparse(placed):
-        return np.ascontiguousarray(placed)
-    rows = sparse.csr_array(placed)
+    moved = by.T @ array if axis == 0 else array @ by
+    if not sparse.issparse(moved):
+        return np.ascontiguousarray(moved)
+    rows = sparse.csr_array(moved)
     rows.sort_indices()
     return rows
 

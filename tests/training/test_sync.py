@@ -17,16 +17,26 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, ModelCorruptError, UnknownApiError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import TopK
+from cnp_router.training import corpus as corpora
 from cnp_router.training import encoders, fit_router, load_router
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import MANY, Corpus
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.examples import Past
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.persistence import verify_router
-from cnp_router.training.views import VIEWS, CategoryView, CoUsageView, HistoryView, Views
+from cnp_router.training.views import (
+    VIEWS,
+    CategoryView,
+    CoUsageView,
+    HistoryView,
+    Views,
+    name_index,
+)
 from cnp_router.training.views.columns import Pairs
 from cnp_router.training.views.dense import DenseView
 from cnp_router.training.views.expected import ExpectedView
+from cnp_router.training.views.names import NamesView
 from cnp_router.training.views.similar import SimilarView
 
 NEW = Api("tidewatch", "Tidewatch", "High and low water for surfers.", ("Sea",))
@@ -317,6 +327,82 @@ class TestNewWords:
         monkeypatch.setattr(encoders, "FEW_TEXTS", router.encoders.word.n_texts)
         assert router.extended([NEW]).encoders is router.encoders
         assert router.encoders.word.n_texts == len(world.catalog) + len(world.history)
+
+
+class TestLargeCatalogThatGrows:
+    """Time and memory are those of what comes: here, catalogs of 11 APIs are large."""
+
+    @pytest.fixture(autouse=True)
+    def few_are_many(self, monkeypatch):
+        for module in (corpora, name_index):
+            monkeypatch.setattr(module, "EXACT", 10)
+        monkeypatch.setattr(encoders, "FEW_TEXTS", 0)
+
+    @pytest.fixture
+    def large(self, world):
+        return fit_router(world.catalog, world.history)
+
+    @pytest.fixture
+    def more(self, world):
+        said = world.catalog[3].description
+        return [NEW, Api("tides", "Tide Atlas", said, ("Farming",)), Api("c3", "Atlas Maps", said)]
+
+    def test_it_is_as_if_compared_api_by_api(self, large, more, monkeypatch):
+        grown = large.extended(more[:1]).extended(more[1:])
+        between = CatalogChange.between
+        changes = []
+
+        def anew(before, now):
+            changes.append(between(before, now))
+            return replace(changes[-1], the_first=False)
+
+        monkeypatch.setattr(CatalogChange, "between", anew)
+        wanted = large.extended(more[:1]).extended(more[1:])
+        assert [change.the_first for change in changes] == [True, True]
+        found, expected = (
+            {**arrays(r.views.state()), **arrays(r.views.corpus.specifications.state())}
+            for r in (grown, wanted)
+        )
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            if not name.startswith("names "):
+                there, now = plain(array), plain(found[name])
+                np.testing.assert_allclose(now, there, rtol=1e-6, err_msg=name)
+        index, whole = (r.views[NamesView].index for r in (grown, wanted))
+        for name in ("hashes", "named", "filter"):
+            np.testing.assert_array_equal(getattr(index, name), getattr(whole, name), name)
+        assert sorted(index.words) == sorted(whole.words)
+        order = [index.words.index(word) for word in whole.words]
+        has, should_have = index.by_word.toarray()[order] > 0, whole.by_word.toarray() > 0
+        np.testing.assert_array_equal(has, should_have)
+        np.testing.assert_allclose(index.weight, whole.weight, rtol=0.2)
+
+    def test_nobody_is_read_who_was_there(self, large, more, monkeypatch):
+        monkeypatch.setattr(type(large.catalog), "__iter__", None)
+        grown = large.extended(more)
+        assert grown.route("Tidewatch, please").contractors[0] == "tidewatch"
+        assert grown.score("in the Tide Atlas").top(1)[0][0] == "tides"
+        assert grown.views.corpus.membership.shape[0] == len(grown.apis) == len(large.apis) + 3
+
+    def test_the_one_before_stays_as_it_is(self, world, large, more):
+        before = answers(large, world)
+        grown, other = large.extended(more), large.extended([more[2], NEW])
+        assert answers(large, world) == before
+        assert grown.score("Tidewatch").top(1)[0][0] == other.score("Tidewatch").top(1)[0][0]
+        assert other.apis[-2:] == ("c3", "tidewatch")
+
+    def test_saved_and_loaded(self, world, large, more, tmp_path):
+        large.save(tmp_path / "model")
+        grown = load_router(tmp_path / "model").extended(more)
+        grown.save(tmp_path / "model", overwrite=True)
+        assert answers(verify_router(tmp_path / "model"), world) == answers(grown, world)
+
+    def test_many_names_make_a_larger_filter(self, large):
+        index = large.views[NamesView].index
+        many = [Api(f"n{i}", f"Name{i} of mine", "It says nothing.") for i in range(200)]
+        grown = large.extended(many)
+        assert len(grown.views[NamesView].index.filter) > len(index.filter)
+        assert grown.route("Name177 of mine").contractors[0] == "n177"
 
 
 class TestLater:

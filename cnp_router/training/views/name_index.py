@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text import STOP_WORDS, pieces, singular, split_identifier, words
+from cnp_router.text import (
+    STOP_WORDS,
+    TfidfEncoder,
+    pieces,
+    singular,
+    split_identifier,
+    words,
+)
 from cnp_router.text.entries import entries
 from cnp_router.text.remembered import Remembered
 from cnp_router.training.corpus import Specifications, matrix_of_ones
@@ -56,44 +63,75 @@ class NameIndex(Part):
     @classmethod
     def of(cls, specifications: Specifications) -> Self:
         """Look at the names of a catalog."""
-        catalog, encoder = specifications.catalog, specifications.encoders.word
-        joined, told = [], []
-        for api in catalog:
-            joined.append("".join(pieces(api.name)))
-            told.append(_telling_words(api.name))
-        frequency = Counter(word for name in told for word in name)
+        names = _Names.of(api.name for api in specifications.catalog)
+        none = np.zeros(0, dtype=np.float32)
+        blank = cls(
+            words=[],
+            telling=none,
+            by_word=sparse.csr_array((0, 0), dtype=np.float32),
+            weight=none,
+            hashes=np.zeros(0, dtype=np.uint64),
+            named=np.zeros(0, dtype=np.int32),
+            filter=np.zeros(_size_of_filter(len(names.whole)), dtype=np.uint8),
+        )
+        return blank._with(names, specifications.encoders.word)
+
+    def grown(self, specifications: Specifications) -> Self:
+        """Return the index of a catalog with more APIs at its end.
+
+        As if made of all, but that what the known words tell stays as it is. Where the filter would
+        be too small, all names are looked at.
+        """
+        names = _Names.of(api.name for api in specifications.catalog[len(self.weight) :])
+        if _size_of_filter(len(self.named) + len(names.whole)) != len(self.filter):
+            return self.of(specifications)
+        return self._with(names, specifications.encoders.word)
+
+    def _with(self, names: _Names, encoder: TfidfEncoder) -> Self:
+        """Return the index with more names behind those that are there."""
+        n_before, n_new = len(self.weight), len(names.told)
+        n_apis = n_before + n_new
+        frequency = Counter(word for name in names.told for word in name)
         # A word that many names share says less, and so does one that is common in requests.
         rare = float(encoder.idf_.max(initial=1.0))
         telling = {
             word: min(
                 rare if (idf := encoder.idf(word)) is None else idf,
-                1 + np.log((1 + len(told)) / (1 + count)),
+                1 + np.log((1 + n_apis) / (1 + count)),
             )
             for word, count in sorted(frequency.items())
+            if word not in self._column
         }
-        column = {word: i for i, word in enumerate(telling)}
-        by_api = matrix_of_ones([[column[word] for word in name] for name in told], len(telling))
-        values = np.array(list(telling.values()), dtype=np.float32)
+        words = [*self.words, *telling]
+        column = {word: i for i, word in enumerate(words)}
+        rows = [[column[word] for word in name] for name in names.told]
+        by_api = matrix_of_ones(rows, len(words))
+        values = np.concatenate([self.telling, np.array(list(telling.values()), dtype=np.float32)])
         weight = np.bincount(
-            np.repeat(np.arange(len(told)), np.diff(by_api.indptr)),
-            values[by_api.indices],
-            len(told),
+            np.repeat(np.arange(n_new), np.diff(by_api.indptr)), values[by_api.indices], n_new
         ).astype(np.float32)
         share = sparse.diags_array(1 / np.maximum(weight, np.float32(1e-9)))
-        by_word = sparse.csr_array((share @ by_api).T).astype(np.float32)
-        if len(told) > EXACT:
+        more = sparse.csr_array((share @ by_api).T).astype(np.float32)
+        wider = sparse.csr_array((len(telling), n_before), dtype=np.float32)
+        by_word = sparse.csr_array(
+            sparse.hstack([sparse.vstack([self.by_word, wider], "csr"), more], "csr")
+        )
+        if n_apis > EXACT:
             by_word = champions(by_word, MOST)
-        named = np.array([i for i, name in enumerate(joined) if len(name) > 1], dtype=np.int32)
-        hashes = np.array([_hash(joined[i]) for i in named.tolist()], dtype=np.uint64)
+        hashes = np.concatenate([self.hashes, names.hashes])
+        named = np.concatenate([self.named, names.named + np.int32(n_before)])
         order = np.argsort(hashes, kind="stable")
-        size = 1 << max(10, (_PLACES * len(named)).bit_length())
-        whole = [joined[i] for i in named.tolist()]
-        longest = np.zeros(size, dtype=np.uint8)
-        lengths = np.minimum([len(name) for name in whole], _MOST_LENGTH).astype(np.uint8)
-        for hashed in (lambda name: crc32(name.encode()), _beginning):
-            places = np.array([hashed(name) for name in whole], dtype=np.int64) % size
-            np.maximum.at(longest, places, lengths)
-        return cls(list(telling), values, by_word, weight, hashes[order], named[order], longest)
+        longest = self.filter.copy()
+        names.add_to(longest)
+        return type(self)(
+            words,
+            values,
+            by_word,
+            np.concatenate([self.weight, weight]),
+            hashes[order],
+            named[order],
+            longest,
+        )
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise ValueError where the parts do not fit each other."""
@@ -186,6 +224,41 @@ class NameIndex(Part):
     @cached_property
     def _longest(self) -> bytes:
         return self.filter.tobytes()
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The telling words of some names, and all of those `named`, which are not too short."""
+
+    told: list[list[str]]
+    whole: list[str]
+    named: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Self:
+        told, whole, named = [], [], []
+        for place, name in enumerate(names):
+            told.append(_telling_words(name))
+            joined = "".join(pieces(name))
+            if len(joined) > 1:
+                whole.append(joined)
+                named.append(place)
+        return cls(told, whole, np.array(named, dtype=np.int32))
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        return np.array([_hash(name) for name in self.whole], dtype=np.uint64)
+
+    def add_to(self, longest: NDArray[np.uint8]) -> None:
+        """Put into a filter how long they are."""
+        lengths = np.minimum([len(name) for name in self.whole], _MOST_LENGTH).astype(np.uint8)
+        for hashed in (lambda name: crc32(name.encode()), _beginning):
+            places = np.array([hashed(name) for name in self.whole], dtype=np.int64) % len(longest)
+            np.maximum.at(longest, places, lengths)
+
+
+def _size_of_filter(n_names: int) -> int:
+    return 1 << max(10, (_PLACES * n_names).bit_length())
 
 
 def _beginning(name: str) -> int:

@@ -124,15 +124,19 @@ class Views:
         return cls(corpus, {kind: kind.fit(corpus, requests) for kind in kinds})
 
     def synced(
-        self, catalog: Catalog, usage: sparse.csr_array, membership: sparse.csr_array
+        self,
+        catalog: Catalog,
+        usage: sparse.csr_array,
+        membership: sparse.csr_array,
+        change: CatalogChange | None = None,
     ) -> Views:
         """Return the views of the same past requests and another catalog, without fitting again.
 
         `usage` says what each past request used of it, and `membership` is that of the known
-        categories.
+        categories. The `change` may be known already.
         """
         before = self.corpus.specifications
-        change = CatalogChange.between(before.catalog, catalog)
+        change = change or CatalogChange.between(before.catalog, catalog)
         specifications = before.synced(catalog, change)
         wider = before.encoders.widening(specifications.encoders)
         corpus = replace(
