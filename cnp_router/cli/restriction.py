@@ -85,11 +85,14 @@ class Restriction:
     def arguments(self, catalog: Catalog) -> dict[str, Any]:
         """Return the arguments of `Router.route` that the options stand for."""
         given = [names for names in self._within(catalog).values() if names is not None]
-        among = [api.id for api in catalog if all(api.id in names for names in given)]
-        if given and not among:
-            raise InputError("no API is left by --among and --where together (allow more)")
+        among = None
+        if given:
+            allowed = set.intersection(*given)
+            among = [api for api in catalog.ids if api in allowed]
+            if not among:
+                raise InputError("no API is left by --among and --where together (allow more)")
         return {
-            "among": among if given else None,
+            "among": among,
             "exclude": _ids("--exclude", self.exclude, catalog),
         }
 

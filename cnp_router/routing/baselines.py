@@ -18,7 +18,6 @@ from cnp_router.catalog import Catalog
 from cnp_router.exceptions import InputError
 from cnp_router.history import History
 from cnp_router.records import check_instance, check_number
-from cnp_router.routing.eligible import Chosen
 from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.result import Reason, Scores, Source
 from cnp_router.routing.router import Router
@@ -34,8 +33,6 @@ __all__ = [
 
 # Enough to measure a recall to a percent or two; more only costs time.
 MEASURED = 1000
-# Nobody reads the reasons of the fiftieth recipient.
-EXPLAINED = 50
 
 
 class _Baseline(Router):
@@ -45,9 +42,8 @@ class _Baseline(Router):
         super().__init__(check_instance("catalog", catalog, Catalog).ids)
         self.catalog = catalog
 
-    def _reasons(self, scores: Scores, chosen: Chosen) -> dict[int, tuple[Reason, ...]]:
-        explained = chosen[:EXPLAINED]
-        reasons = zip(explained, self._explain(scores.evidence, explained), strict=False)
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        reasons = zip(chosen, self._explain(scores.evidence, chosen), strict=False)
         return {int(i): (reason,) for i, reason in reasons if reason}
 
     def _explain(self, evidence: Any, chosen: NDArray[np.intp]) -> Iterable[Reason | None]:

@@ -27,7 +27,7 @@ from cnp_router.routing.eligible import (
     none_outside,
 )
 from cnp_router.routing.recall import RecallControl
-from cnp_router.routing.recipient import Reason, Reasons, Recipient, recipients_of
+from cnp_router.routing.recipient import Reason, Recipient, recipients_of
 from cnp_router.routing.restriction import Limits, Restriction, limits, lookup
 from cnp_router.routing.result import Routing, Source
 from cnp_router.routing.routing_telemetry import counted_routing
@@ -42,6 +42,9 @@ logger = logging.getLogger("cnp_router.routing")
 _BY_DEFAULT = TargetRecall()
 _NAMED = 10  # ids in a line of the log
 _COUNTING = threading.Lock()  # threads may route at the same time
+
+Explained = dict[int, tuple[Reason, ...]]
+Explaining = Callable[[NDArray[np.intp]], dict[str, tuple[Reason, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +125,7 @@ class Deciding(ABC):
 
     def _decided(self, request: str, scores: Scores, how: How) -> Routing:
         decision = self._decision(scores, how)
-        reasons = Reasons(self._explaining(scores, decision.chosen))
-        return self._routing(request, decision, how, reasons, lambda: scores)
+        return self._routing(request, decision, how, self._explaining(scores), lambda: scores)
 
     def _decision(self, scores: Scores, how: How) -> Decision:
         """Return what is decided before any fallback."""
@@ -144,10 +146,13 @@ class Deciding(ABC):
         request: str,
         decision: Decision,
         how: How,
-        reasons: Reasons,
+        reasons: Explaining,
         scores: Callable[[], Scores],
     ) -> Routing:
-        """Return the routing of a decision, whose scores a fallback may ask for."""
+        """Return the routing of a decision, whose scores a fallback may ask for.
+
+        `reasons` gives those of some of the chosen; whom a fallback adds has none.
+        """
         chosen, given, best = decision.chosen, decision.given, decision.best
         confidence, source = decision.confidence, self._source
         if confidence < how.threshold and how.other is not None:
@@ -165,7 +170,13 @@ class Deciding(ABC):
         def recipients() -> tuple[Recipient, ...]:
             positions = np.asarray(chosen)
             p = scores().at(positions) if given is None else given
-            return recipients_of([apis[i] for i in positions.tolist()], p.tolist(), reasons)
+            own = None if chosen is decision.chosen else np.asarray(decision.chosen)
+
+            def explain(which: slice) -> dict[str, tuple[Reason, ...]]:
+                some = positions[which]
+                return reasons(some if own is None else some[np.isin(some, own)])
+
+            return recipients_of([apis[i] for i in positions.tolist()], p.tolist(), explain)
 
         routing = Routing.of(
             len(chosen),
@@ -237,24 +248,23 @@ class Deciding(ABC):
         """
         return 1 - none_of(scores, allowed)
 
-    def _reasons(self, scores: Scores, chosen: Chosen) -> dict[int, tuple[Reason, ...]]:
-        """Return reasons by position of the API; a router that knows some overrides it."""
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> Explained:
+        """Return reasons by position of the API, for some of the chosen: of those that are read.
+
+        A router that knows some overrides it.
+        """
         return {}
 
-    def _explaining(
-        self, scores: Scores, chosen: Chosen
-    ) -> Callable[[], dict[str, tuple[Reason, ...]]]:
+    def _explaining(self, scores: Scores) -> Explaining:
         """Return what gives the `_reasons`, by the id of the API, once somebody reads them.
 
         A router that learns meanwhile overrides `_explained`, which takes what they are made of.
         """
-        explained, apis = self._explained(scores, chosen), self.apis
-        return lambda: {apis[int(i)]: reasons for i, reasons in explained().items()}
+        explained, apis = self._explained(scores), self.apis
+        return lambda some: {apis[int(i)]: reasons for i, reasons in explained(some).items()}
 
-    def _explained(
-        self, scores: Scores, chosen: Chosen
-    ) -> Callable[[], dict[int, tuple[Reason, ...]]]:
-        return functools.partial(self._reasons, scores, chosen)
+    def _explained(self, scores: Scores) -> Callable[[NDArray[np.intp]], Explained]:
+        return functools.partial(self._reasons, scores)
 
     def _known(self, known: Iterable[str]) -> tuple[list[int], tuple[str, ...]]:
         """Return the positions of the known APIs, and the ids that no API has."""

@@ -17,7 +17,7 @@ from cnp_router.pool import LocalPool, spans
 from cnp_router.records import check_date, check_request, shown
 from cnp_router.routing.deciding import Decision, How
 from cnp_router.routing.eligible import Eligible
-from cnp_router.routing.recipient import Reason, Reasons
+from cnp_router.routing.recipient import Reason
 from cnp_router.routing.result import Routing
 from cnp_router.routing.scores import Scores, zeroed
 
@@ -154,7 +154,7 @@ def routed_elsewhere(
     decided = _elsewhere(router, before, _decided_piece, pieces, (known, alone), n_jobs)
     for (text, day), own in zip(_one_by_one(pieces), decided, strict=True):
         again = _Again(before, text, known, day, how, Decision(**own))
-        yield router._routing(text, again.decision, how, Reasons(again.reasons), again.scores)
+        yield router._routing(text, again.decision, how, again.reasons, again.scores)
 
 
 class _Again:
@@ -187,10 +187,9 @@ class _Again:
         """Return the APIs that it may be announced to."""
         return Eligible(self.scores(), self._how.whom)
 
-    def reasons(self) -> dict[str, tuple[Reason, ...]]:
-        """Return the reasons for the chosen."""
-        chosen = self.decision.chosen
-        reasons: dict[str, tuple[Reason, ...]] = self._router._explaining(self.scores(), chosen)()
+    def reasons(self, some: NDArray[np.intp]) -> dict[str, tuple[Reason, ...]]:
+        """Return the reasons for some of the chosen."""
+        reasons: dict[str, tuple[Reason, ...]] = self._router._explaining(self.scores())(some)
         return reasons
 
 

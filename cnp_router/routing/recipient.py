@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cnp_router.records import one_line, shown
 
-__all__ = ["Reason", "Reasons", "Recipient", "recipients_of", "used_by"]
+__all__ = ["Reason", "Recipient", "recipients_of", "used_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,14 @@ def used_by(n: int) -> str:
     return f"used by {'a similar past request' if n == 1 else f'{n} similar past requests'}"
 
 
+_TOGETHER = 128  # recipients whose reasons are made together: most routings have fewer
+
+Explain = Callable[[slice], Mapping[str, tuple[Reason, ...]]]
+"""Return the reasons of some of the recipients, given by their places, by the ids of their APIs."""
+
+
 class Reasons:
-    """The reasons of all recipients of a routing: made together, when the first are asked for."""
+    """The reasons of some recipients: made together, when the first of them is asked for."""
 
     __slots__ = ("_found", "_lock", "_make")
 
@@ -115,14 +123,17 @@ _set_unread = _Explained.__dict__["_unread"].__set__
 
 
 def recipients_of(
-    contractors: Sequence[str], probabilities: Sequence[float], reasons: Reasons
+    contractors: Sequence[str], probabilities: Sequence[float], explain: Explain
 ) -> tuple[Recipient, ...]:
-    """Return recipients whose reasons are read later."""
+    """Return recipients whose reasons are made when they are read, with those of some others."""
     made = []
-    for contractor, probability in zip(contractors, probabilities, strict=True):
-        recipient = object.__new__(Recipient)
-        _set_contractor(recipient, contractor)
-        _set_probability(recipient, probability)
-        _set_unread(recipient, reasons)
-        made.append(recipient)
+    pairs = zip(contractors, probabilities, strict=True)
+    for start in range(0, len(contractors), _TOGETHER):
+        reasons = Reasons(partial(explain, slice(start, start + _TOGETHER)))
+        for contractor, probability in islice(pairs, _TOGETHER):
+            recipient = object.__new__(Recipient)
+            _set_contractor(recipient, contractor)
+            _set_probability(recipient, probability)
+            _set_unread(recipient, reasons)
+            made.append(recipient)
     return tuple(made)

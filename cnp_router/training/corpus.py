@@ -375,8 +375,8 @@ def _history_index(
 
 
 def _energy(rows: sparse.csr_array) -> NDArray[np.float64]:
-    sums: NDArray[np.float64] = np.bincount(rows.indices, np.square(rows.data), rows.shape[1])
-    return sums
+    sums = np.bincount(rows.indices, np.square(rows.data), rows.shape[1])
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _replaced_rows(

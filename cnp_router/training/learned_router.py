@@ -193,20 +193,19 @@ class LearnedRouter(Router):
         anywhere = 1 - math.exp(scores.head.log_none)
         return _served(scores) * inside / anywhere if anywhere else 0.0
 
-    def _reasons(self, scores: Scores, chosen: Chosen) -> dict[int, tuple[Reason, ...]]:
-        return self._explained(scores, chosen)()
+    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+        return self._explained(scores)(chosen)
 
     def _explained(
-        self, scores: Scores, chosen: Chosen
-    ) -> Callable[[], dict[int, tuple[Reason, ...]]]:
+        self, scores: Scores
+    ) -> Callable[[NDArray[np.intp]], dict[int, tuple[Reason, ...]]]:
         """Return what gives the reasons, of what was learned until now."""
         if not isinstance(scores, LearnedScores):  # another router's scores: nothing to explain
-            return dict
+            return lambda _: {}
         history, categories = self.history, self.categories
 
-        def reasons() -> dict[int, tuple[Reason, ...]]:
-            positions = np.asarray(chosen)
-            positions = positions[scores.at(positions) > 0].tolist()
+        def reasons(some: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
+            positions = some[scores.at(some) > 0].tolist()
             what = (scores.views, scores.batch, scores.known, scores.compound)
             return explained(positions, *what, history, categories)
 

@@ -63,7 +63,6 @@ _FEW_ROWS, _MANY_COLUMNS = 16, 1 << 18
 _CELLS_AN_ENTRY = 12
 _CELLS = 1 << 18  # of all products of some rows: about what a cache holds
 _FEWER = 4  # times as many as are wanted
-_ENTRIES = 1 << 22  # of long rows that are cut at once
 # The floors of segments that are no longer than this are looked for together, of so many at once.
 _SHORT, _AT_ONCE = 256, 2_048
 
@@ -101,12 +100,14 @@ def champions(matrix: sparse.csr_array, most: int) -> sparse.csr_array:
     if not len(long):
         return matrix
     kept = np.ones(matrix.nnz, dtype=bool)
-    ends = np.concatenate([[0], sizes[long].cumsum()])
-    for first, last in together(ends, _ENTRIES):
-        there, _ = places(matrix.indptr, long[first:last])
-        own = best_of_each(matrix.data[there], ends[first : last + 1] - ends[first], most)
-        kept[there] = False
-        kept[there[own]] = True
+    for row in long.tolist():
+        start, end = matrix.indptr[row : row + 2]
+        values = matrix.data[start:end]
+        floor = np.partition(values, -most)[-most]
+        above = values > floor
+        tied = np.flatnonzero(values == floor)
+        above[tied[: most - int(np.count_nonzero(above))]] = True
+        kept[start:end] = above
     pointers = np.concatenate([[0], np.cumsum(np.minimum(sizes, most))])
     return sparse.csr_array(
         (matrix.data[kept], matrix.indices[kept], pointers.astype(matrix.indptr.dtype)),
@@ -253,13 +254,13 @@ def _floors(
     values: NDArray[np.float32], starts: NDArray[np.intp], sizes: NDArray[np.intp], most: int
 ) -> NDArray[np.float32]:
     """Return the lowest of the `most` largest values of each segment; -inf of one with no more."""
-    floor = np.full(len(sizes), -np.inf, dtype=values.dtype)
+    floor = np.full(len(sizes), -np.inf, dtype=np.float32)
     for line in (sizes > max(most, _SHORT)).nonzero()[0].tolist():
         floor[line] = _floor(values[starts[line] : starts[line + 1]], most)
     (lines,) = ((sizes > most) & (sizes <= _SHORT)).nonzero()
     for begin in range(0, len(lines), _AT_ONCE):
         own = lines[begin : begin + _AT_ONCE]
-        padded = np.full((len(own), int(sizes[own].max())), -np.inf, dtype=values.dtype)
+        padded = np.full((len(own), int(sizes[own].max())), -np.inf, dtype=np.float32)
         there = np.arange(padded.shape[1]) < sizes[own][:, None]
         padded[there] = values[places(starts, own)[0]]
         cut = padded.shape[1] - most
@@ -303,7 +304,7 @@ def reached(values: NDArray[np.float32], most: int) -> NDArray[np.float32]:
     """
     n_lines, width = values.shape
     if width <= most:
-        return np.full(n_lines, -np.inf, dtype=values.dtype)
+        return np.full(n_lines, -np.inf, dtype=np.float32)
     few = max(width // (_FEWER * most), 1)
     of = width // few
     largest = values[:, : few * of].reshape(n_lines, few, of).max(axis=1)

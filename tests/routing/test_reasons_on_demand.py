@@ -7,10 +7,11 @@ import dataclasses
 import pickle
 import threading
 
+import numpy as np
 import pytest
 from fixed import Fixed
 
-from cnp_router.routing import Reason, Recipient, TopK
+from cnp_router.routing import Reason, Recipient, Router, TopK
 
 
 class Explains(Fixed):
@@ -51,6 +52,37 @@ def test_all_of_a_routing_are_made_once(explains):
 def test_whom_a_fallback_adds_has_none(explains):
     routing = explains.route("x", select=TopK(1), threshold=1, fallback="broadcast")
     assert [len(each.reasons) for each in routing.recipients] == [1, 0, 0, 0]
+
+
+class ExplainsMany(Fixed):
+    """One of many APIs that says when it has explained whom."""
+
+    def __init__(self):
+        Router.__init__(self, [f"api{i}" for i in range(300)])
+        self.probabilities = np.linspace(0.9, 0.1, 300)
+        self.explained = []
+
+    def _reasons(self, scores, chosen):
+        self.explained.append(chosen.tolist())
+        return {int(i): (Reason("name", f"reason of {self.apis[i]}"),) for i in chosen}
+
+
+def test_of_many_those_that_are_read_are_made():
+    router = ExplainsMany()
+    routing = router.route("x", select=TopK(290))
+    assert routing.recipients[3].reasons[0].text == f"reason of {routing.contractors[3]}"
+    assert router.explained == [list(range(128))]
+    assert routing.recipients[200].reasons[0].text == f"reason of {routing.contractors[200]}"
+    assert router.explained[1:] == [list(range(128, 256))]
+    said = [each["reasons"][0]["text"] for each in routing.to_dict()["recipients"]]
+    assert said == [f"reason of {contractor}" for contractor in routing.contractors]
+    assert router.explained[2:] == [list(range(256, 290))]
+
+
+def test_of_many_whom_a_fallback_adds_has_none():
+    router = ExplainsMany()
+    routing = router.route("x", select=TopK(2), threshold=1, fallback="broadcast")
+    assert [len(each.reasons) for each in routing.recipients] == [1, 1, *[0] * 298]
 
 
 EXPLAINED = Recipient("b", 0.8, (Reason("name", "reason 1"),))
