@@ -2,10 +2,11 @@
 
 Each row is a size: mashups x contractors. Data are synthetic (`benchmarks/synthetic.py`), or with
 ``--data`` those of the folder where the size is one of real data. For each row: the learned router
-is fitted and saved; a fresh process opens it, answers one by one and many at once; baselines and
-peers learn the same and are asked the same. Every step is a process of its own with a limit of
-time and memory; one that fails is reported, and the others go on. ``--json`` is written after each
-step, so that nothing is lost where the run is stopped.
+is fitted and saved; a fresh process opens it, answers one by one and many at once; another one has
+it learn some mashups and APIs more; baselines and peers learn the same and are asked the same.
+Every step is a process of its own with a limit of time and memory; one that fails is reported, and
+the others go on. ``--json`` is written after each step, so that nothing is lost where the run is
+stopped.
 
 Peers: PECOS XR-Linear (with more than 5,000 used APIs on a tree of them), bm25s, the local index
 of semantic-router, nearest neighbours by scikit-learn. No sentence encoder is at hand: the vectors
@@ -30,6 +31,7 @@ from benchmarks.scale_tables import (
     print_costs,
     print_dask,
     print_growth,
+    print_learning,
     print_quality,
     print_summary,
     print_vectors,
@@ -107,6 +109,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             results["rows"][name] = {"steps": steps}
             _row(name, options, asked, steps, save)
             print_costs(name, steps)
+            print_learning(name, steps)
             print_quality(name, steps)
         if "growth" in chosen:
             results["growth"] = {}
@@ -156,6 +159,7 @@ def _row(
             do("learned", options.limit, "fit", folder, model, options.seed)
             if "failed" not in steps["learned"]:
                 do("learned, opened", options.limit, "serve", folder, model)
+                do("learned, learning", options.limit, "learn", folder, model)
         for ranker in (ranker for ranker in scale_rankers.RANKERS if ranker in rankers):
             absent = scale_rankers.absence(ranker)
             if absent is None:

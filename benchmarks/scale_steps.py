@@ -8,6 +8,7 @@ import inspect
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from cnp_router.history import History, Mashup
 from cnp_router.text import specification_text
 from cnp_router.training import fit_router, load_router
 
-__all__ = ["dask_fit", "fit", "grow", "make", "rank", "serve", "take", "without_dask"]
+__all__ = ["dask_fit", "fit", "grow", "learn", "make", "rank", "serve", "take", "without_dask"]
 
 _TUNING = 300
 _HELD: tuple[Kind, ...] = ("random", "later")
+_NEW = 10  # mashups that are observed one by one, and APIs that come at once
 _ROUNDS = 3  # in which one by one and many at once take turns
 _AGAIN, _SECONDS = 40, 15.0  # how often processes are given the requests, and how long at most
 
@@ -96,6 +98,41 @@ def serve(folder: Path, model: Path) -> dict[str, Any]:
         **many,
         "serving_megabytes": peak,
         "quality": {name: router_figures(router, held) for name, held in asked.items()},
+    }
+
+
+def learn(folder: Path, model: Path) -> dict[str, Any]:
+    """Have a saved model learn some mashups and APIs; the first of either copies what is mapped."""
+    router = load_router(model)
+    new = [
+        replace(mashup, id=f"observed {place}")
+        for place, mashup in enumerate(next(iter(_asked(folder).values()))[:_NEW])
+    ]
+    observing, answering = [], []
+    for mashup in new:
+        began = time.perf_counter()
+        router.observe(mashup)
+        learned = time.perf_counter()
+        router.route(mashup.description, date=mashup.date)
+        observing.append(learned - began)
+        answering.append(time.perf_counter() - learned)
+    extending = []
+    for _ in range(2):
+        size = len(router.catalog)
+        apis = [
+            replace(api, id=f"{api.id} {size}", name=f"{api.name} {size}")
+            for api in router.catalog[:_NEW]
+        ]
+        began = time.perf_counter()
+        router = router.extended(apis)
+        extending.append(time.perf_counter() - began)
+    return {
+        "observe_first_seconds": observing[0],
+        "observe_seconds": float(np.median(observing[1:])),
+        "answer_after_milliseconds": 1e3 * float(np.median(answering[1:])),
+        "extend_first_seconds": extending[0],
+        "extend_seconds": extending[1],
+        "peak_megabytes": _peak(),
     }
 
 

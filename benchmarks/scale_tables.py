@@ -12,6 +12,7 @@ __all__ = [
     "print_costs",
     "print_dask",
     "print_growth",
+    "print_learning",
     "print_quality",
     "print_summary",
     "print_vectors",
@@ -19,7 +20,7 @@ __all__ = [
 
 _Steps = Mapping[str, Mapping[str, Any]]
 
-_OPENED = "learned, opened"
+_OPENED, _LEARNING = "learned, opened", "learned, learning"
 _COSTS = {
     "fit s": ("fit_seconds", 1),
     "fit CPU s": ("fit_cpu_seconds", 1),
@@ -32,6 +33,14 @@ _COSTS = {
     "CPU p50 ms": ("cpu_p50", 2),
     "many / one": ("route_many", 1),
     "by processes": ("route_many_processes", 1),
+}
+_LEARNED = {
+    "first observe s": ("observe_first_seconds", 2),
+    "observe s": ("observe_seconds", 3),
+    "answer after it ms": ("answer_after_milliseconds", 1),
+    "first extend s": ("extend_first_seconds", 2),
+    "extend s": ("extend_seconds", 2),
+    "peak MB": ("peak_megabytes", 0),
 }
 _QUALITY = {
     "R@5": ("recall@5", 3),
@@ -79,7 +88,7 @@ def print_costs(name: str, steps: _Steps) -> None:
         print(f"{name}: no data: {steps['data']['failed']}\n")
         return
     rows = []
-    for ranker in (step for step in steps if step not in ("data", _OPENED)):
+    for ranker in (step for step in steps if step not in ("data", _OPENED, _LEARNING)):
         found = {**steps[ranker], **_opened(steps, ranker)}
         said = found.get("failed") or found.get("skipped")
         cells = [_cell(found, key, digits) for key, digits in _COSTS.values()]
@@ -87,6 +96,13 @@ def print_costs(name: str, steps: _Steps) -> None:
     size = steps["data"]
     print(f"\n{name}: {size['mashups']:,} mashups, {size['apis']:,} contractors")
     table([["router", *_COSTS, "not measured"], *rows])
+
+
+def print_learning(name: str, steps: _Steps) -> None:
+    """Print what the fitted router takes to learn one mashup more, and ten APIs more."""
+    if found := steps.get(_LEARNING):
+        cells = [_cell(found, key, digits) for key, digits in _LEARNED.values()]
+        table([["learning", *_LEARNED, "failed"], [name, *cells, found.get("failed", "")]])
 
 
 def print_quality(name: str, steps: _Steps) -> None:

@@ -22,12 +22,12 @@ class CatalogChange:
     ``apis[i, j]`` is 1 where position i of the catalog before is position j of the one now: an
     empty row is an API that was removed, an empty column one that was added. `respecified`, of
     shape (n_apis now,), says which have another text than before: changed ones and added ones.
-    Where all before are `the_first` now, as they were, the catalog has only grown.
+    The catalog `only_grows` where all that was there is there as it was, and in its place.
     """
 
     apis: sparse.csr_array
     respecified: NDArray[Any]
-    the_first: bool = False
+    only_grows: bool = False
 
     @classmethod
     def between(cls, before: Catalog, now: Catalog) -> Self:
@@ -43,14 +43,14 @@ class CatalogChange:
         apis = sparse.csr_array((ones, (origin, place)), shape=(len(before), len(now)))
         respecified = np.ones(len(now), dtype=bool)
         respecified[:n_shared] = False
-        the_first = bool(np.array_equal(place, np.arange(len(before))))
+        only_grows = bool(np.array_equal(place, np.arange(len(before))))
         for i, j in pairs:
             if before[i] is now[j] or before[i] == now[j]:
                 respecified[j] = False
             else:
                 respecified[j] = specification_text(before[i]) != specification_text(now[j])
-                the_first = False
-        return cls(apis, respecified, the_first and bool(np.array_equal(origin, place)))
+                only_grows = False
+        return cls(apis, respecified, only_grows and bool(np.array_equal(origin, place)))
 
     def labels(self, before: NDArray[Any], now: NDArray[Any]) -> sparse.csr_array:
         """Return the same of some positions before, and some now, that stand for a column each."""

@@ -95,7 +95,7 @@ class Specifications(Part, Memo):
         new = np.flatnonzero(change.respecified)
         texts = [specification_text(catalog[int(i)]) for i in new]
         encoders = self.encoders.grown(texts)
-        if change.the_first and encoders is self.encoders and not self.is_exact:
+        if change.only_grows and encoders is self.encoders and not self.is_exact:
             return self._grown(catalog, texts)
         same = sparse.diags_array((~change.respecified).astype(np.float32))
         apis = sparse.csr_array(change.apis @ same)
@@ -456,7 +456,7 @@ def synced_membership(
     before: sparse.csr_array, catalog: Catalog, classes: Sequence[str], change: CatalogChange
 ) -> sparse.csr_array:
     """Return the `category_membership` of a catalog, given that of the one before."""
-    if not change.the_first:
+    if not change.only_grows:
         return category_membership(catalog, classes)
     return rows_below(before, category_membership(catalog[before.shape[0] :], classes))
 

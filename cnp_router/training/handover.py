@@ -82,7 +82,7 @@ class Handover:
         if any(a is not b for a, b in zip(before, learned, strict=True)):
             return False
         # Some systems clear away what has been there long.
-        with suppress(ModelStoreError):
+        with suppress(ModelStoreError, OSError):
             return generation_of(generation.parent) == generation and _files(generation) >= files
         return False
 

@@ -44,10 +44,12 @@ def test_all_of_it_on_tiny_sizes(tmp_path):
     results = json.loads(file.read_text())
     steps = results["rows"]["4556x1345"]["steps"]
     assert not [step for step, found in steps.items() if "failed" in found]
-    assert set(steps) == {"data", "learned", "learned, opened", *scale_rankers.RANKERS}
+    ours = {"learned", "learned, opened", "learned, learning"}
+    assert set(steps) == {"data", *ours, *scale_rankers.RANKERS}
     opened = steps["learned, opened"]
     assert 0 < opened["load_seconds"] <= opened["first_answer_seconds"]
     assert set(opened["quality"]) == {"dev-random", "dev-later"}
+    assert 0 < steps["learned, learning"]["observe_seconds"] < 60
     assert 0 < steps["BM25"]["quality"]["dev-later"]["recall@20"] <= 1
     assert len(results["growth"]) == 4
     assert "growth with text length" in done.stdout

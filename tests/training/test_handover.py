@@ -107,7 +107,7 @@ def test_what_was_loaded_and_has_learned_is_written(loaded):
     assert opened().n_mashups == 2
 
 
-@pytest.mark.parametrize("gone", ["replaced", "removed", "damaged"])
+@pytest.mark.parametrize("gone", ["replaced", "removed", "half removed", "damaged"])
 def test_what_was_loaded_is_written_where_it_stands_no_more(loaded, gone):
     router, folder = loaded
     before = generation_of(folder)
@@ -115,6 +115,8 @@ def test_what_was_loaded_is_written_where_it_stands_no_more(loaded, gone):
         router.save(folder, overwrite=True)
     elif gone == "removed":
         shutil.rmtree(folder)
+    elif gone == "half removed":
+        shutil.rmtree(before)
     else:
         next(before.glob("*.npy")).unlink()
     kept, opened = handed_over(router)

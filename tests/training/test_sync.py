@@ -354,11 +354,11 @@ class TestLargeCatalogThatGrows:
 
         def anew(before, now):
             changes.append(between(before, now))
-            return replace(changes[-1], the_first=False)
+            return replace(changes[-1], only_grows=False)
 
         monkeypatch.setattr(CatalogChange, "between", anew)
         wanted = large.extended(more[:1]).extended(more[1:])
-        assert [change.the_first for change in changes] == [True, True]
+        assert [change.only_grows for change in changes] == [True, True]
         found, expected = (
             {**arrays(r.views.state()), **arrays(r.views.corpus.specifications.state())}
             for r in (grown, wanted)

@@ -149,9 +149,9 @@ class Views:
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Views:
         """Return views that also know some new mashups, and what they used, without fitting again.
 
-        What is counted or remembered is as if fitted on all; linear models are corrected
-        (`cnp_router.training.linear.updated_weights`); known words and known categories stay as
-        they are. Takes time linear in the size of the views.
+        What is counted, added up or remembered is as if fitted on all; the large linear models are
+        corrected (`cnp_router.training.linear.updated_weights`); known words and known categories
+        stay as they are. Models and indexes are copied, the past requests only by whoever is first.
         """
         corpus = self.corpus.observed(requests, usage)
         return self._made(corpus, lambda view: view.observed(corpus, requests, usage))
