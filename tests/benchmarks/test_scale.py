@@ -122,6 +122,7 @@ def answers(monkeypatch):
         "make": {"apis": 60, "mashups": 120},
         "fit": {"fit_seconds": 1.5},
         "serve": {"p50": 2.0, "load_seconds": 0.1, "quality": {}},
+        "learn": {"observe_seconds": 0.25},
         "rank": {"fit_seconds": 0.5, "p50": 1.0, "quality": {}},
     }
 
@@ -169,6 +170,7 @@ class TestRows:
         printed = capsys.readouterr().out
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines()]
         assert ["route p50 ms at 1,345", "2.00", "3", "1"] in rows
+        assert ["4556x1345", "", "0.250", "", "", "", "", ""] in rows
         assert "at 1,000,000" not in printed
 
 
