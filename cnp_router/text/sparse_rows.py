@@ -89,7 +89,7 @@ _claiming = threading.Lock()
 
 
 def longer(array: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
-    """Return an array with more elements, or rows, at its end; it is not to be changed any more.
+    """Return an array with more elements, or rows, at its end, which cannot be changed any more.
 
     The array stays as it is. It is copied once, with room behind it: who goes on from what was
     returned last puts what comes into that.
@@ -119,7 +119,9 @@ def longer(array: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
         room = _Room(int(_GROWTH * end) + _LEAST, array.dtype)
         room[:n], room.used = flat, end
     room[n:end] = more.ravel()
-    return np.asarray(room)[:end].reshape(shape)
+    grown = np.asarray(room)[:end].reshape(shape)
+    grown.flags.writeable = False
+    return grown
 
 
 def rows_below(matrix: sparse.csr_array, more: sparse.csr_array) -> sparse.csr_array:
