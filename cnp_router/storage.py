@@ -81,8 +81,10 @@ def save_model(
     files: Mapping[str, Callable[[Path, KeptFiles], object]],
     summary: dict[str, Any],
     overwrite: bool = False,
-) -> None:
-    """Save a model as a folder: whenever this ends, the old or the new one is there whole.
+) -> Path:
+    """Save a model as a folder, of which this returns the generation's.
+
+    Whenever this ends, the old or the new one is there whole.
 
     Besides the `state`, as `pack` takes it, the model has `files`, each written by the function
     that gets its path and the files that it may link, and a `summary` that goes into the manifest.
@@ -106,7 +108,7 @@ def save_model(
             try:
                 check_target(folder, overwrite)  # another process may have been first
                 _clean(folder)
-                _write_generation(folder, state, files, summary)
+                return _write_generation(folder, state, files, summary)
             finally:
                 _clean(folder)
                 if is_new and not (folder / MANIFEST).exists():
@@ -275,8 +277,8 @@ def _write_generation(
     state: dict[str, Any],
     files: Mapping[str, Callable[[Path, KeptFiles], object]],
     summary: dict[str, Any],
-) -> None:
-    """Write all files of a model, and then make them the model by one rename."""
+) -> Path:
+    """Write all files of a model, make them the model by one rename, and return their folder."""
     kept = _kept(folder)
     generation = folder / f"generation-{secrets.token_hex(8)}"
     generation.mkdir()
@@ -308,6 +310,7 @@ def _write_generation(
     _sync(folder)
     prepared.replace(folder / MANIFEST)
     _sync(folder)
+    return generation
 
 
 def _kept(folder: Path) -> KeptFiles:

@@ -126,11 +126,12 @@ def recipients_of(
     contractors: Sequence[str], probabilities: Sequence[float], explain: Explain
 ) -> tuple[Recipient, ...]:
     """Return recipients whose reasons are made when they are read, with those of some others."""
-    made = []
+    made: list[Recipient] = []
     pairs = zip(contractors, probabilities, strict=True)
-    for start in range(0, len(contractors), _TOGETHER):
-        reasons = Reasons(partial(explain, slice(start, start + _TOGETHER)))
-        for contractor, probability in islice(pairs, _TOGETHER):
+    while some := tuple(islice(pairs, _TOGETHER)):
+        where = slice(len(made), len(made) + len(some))
+        reasons = Reasons(partial(explain, where))
+        for contractor, probability in some:
             recipient = object.__new__(Recipient)
             _set_contractor(recipient, contractor)
             _set_probability(recipient, probability)

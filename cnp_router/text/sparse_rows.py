@@ -20,6 +20,7 @@ __all__ = [
     "dense_product",
     "longer",
     "one_row",
+    "replaced_rows",
     "rows_below",
     "rows_between",
     "unit_data",
@@ -111,7 +112,6 @@ def longer(array: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
             and room.used == n
             and end <= len(room)
             and room.dtype == flat.dtype
-            and room.ctypes.data == flat.ctypes.data
         )
         if follows:
             room.used = end
@@ -145,6 +145,26 @@ def rows_below(matrix: sparse.csr_array, more: sparse.csr_array) -> sparse.csr_a
     below.indices = longer(matrix.indices.astype(kind, copy=False), more.indices)
     below.indptr = longer(matrix.indptr.astype(kind, copy=False), behind)
     return below
+
+
+def replaced_rows(
+    matrix: sparse.csr_array, rows: NDArray[Any], values: sparse.csr_array
+) -> sparse.csr_array:
+    """Return a matrix with some of its rows replaced, columns in order.
+
+    Examples
+    --------
+    >>> one = sparse.csr_array(np.eye(2, dtype=np.float32))
+    >>> replaced_rows(one, np.array([1]), one[[0]]).toarray()
+    array([[1., 0.],
+           [1., 0.]], dtype=float32)
+    """
+    n_rows = matrix.shape[0]
+    order = np.arange(n_rows)
+    order[rows] = np.arange(n_rows, n_rows + len(rows))
+    replaced = sparse.csr_array(sparse.vstack([matrix, values], format="csr")[order])
+    replaced.sort_indices()
+    return replaced
 
 
 def counted_rows(

@@ -27,14 +27,14 @@ class CatalogChange:
 
     apis: sparse.csr_array
     respecified: NDArray[Any]
-    only_grows: bool = False
+    only_grows: bool
 
     @classmethod
     def between(cls, before: Catalog, now: Catalog) -> Self:
         """Compare two catalogs, by the ids of their APIs."""
         n_shared = before.n_shared(now)
-        later = enumerate(now[n_shared:], start=n_shared)
-        pairs = [(before.position(api.id), j) for j, api in later if api.id in before]
+        later = ((now[j].id, j) for j in range(n_shared, len(now)))  # perhaps in a file: one by one
+        pairs = [(before.position(api), j) for api, j in later if api in before]
         origin, place = (
             np.concatenate([np.arange(n_shared), own])
             for own in np.array(pairs, dtype=np.intp).reshape(-1, 2).T
@@ -51,6 +51,11 @@ class CatalogChange:
                 respecified[j] = specification_text(before[i]) != specification_text(now[j])
                 only_grows = False
         return cls(apis, respecified, only_grows and bool(np.array_equal(origin, place)))
+
+    @property
+    def removed(self) -> NDArray[np.intp]:
+        """Which positions before are none now."""
+        return np.flatnonzero(np.diff(self.apis.indptr) == 0)
 
     def labels(self, before: NDArray[Any], now: NDArray[Any]) -> sparse.csr_array:
         """Return the same of some positions before, and some now, that stand for a column each."""

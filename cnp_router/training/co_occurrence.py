@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text import replaced_rows
 from cnp_router.text.entries import Entries, entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.keyed import scattered, summed
-from cnp_router.training.linear import spread_columns
 from cnp_router.training.parts import Part
 from cnp_router.training.postings import segments, together
 
@@ -73,7 +73,8 @@ class CoOccurrence(Part):
         n_apis = usage.shape[1]
         counts = there.counts.copy()
         counts[new] = np.diff(columns.indptr)
-        rows = _rows_at(sparse.csr_array(columns.T @ usage), new, n_apis)
+        none = sparse.csr_array((n_apis, n_apis), dtype=np.float32)
+        rows = replaced_rows(none, new, sparse.csr_array(columns.T @ usage))
         # What two new ones have in common is in the rows of both.
         old = np.ones(n_apis, dtype=np.float32)
         old[new] = 0
@@ -222,8 +223,3 @@ def _apart(pairs: sparse.csr_array) -> sparse.csr_array:
     )
     found.sort_indices()
     return found
-
-
-def _rows_at(rows: sparse.csr_array, places: NDArray[Any], n_rows: int) -> sparse.csr_array:
-    """Return a matrix with so many rows, of which those at some places are given."""
-    return sparse.csr_array(spread_columns(rows.T, places, np.arange(n_rows)).T)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
-from cnp_router.text import longer, rows_below, specification_text
+from cnp_router.text import longer, replaced_rows, rows_below, specification_text
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.parts import GIVEN, ONES, Memo, Part
@@ -108,8 +108,8 @@ class Specifications(Part, Memo):
             encoded = encoders.encode(texts)
             kept.latent[new] = _latent(encoders, encoded.word)
             kept.vectors[new] = encoded.dense
-            words = _replaced_rows(kept.word_rows, new, encoded.word)
-            characters = _replaced_rows(kept.character_rows, new, encoded.character)
+            words = replaced_rows(kept.word_rows, new, encoded.word)
+            characters = replaced_rows(kept.character_rows, new, encoded.character)
         else:
             words, characters = kept.word_rows, kept.character_rows
         by_word, by_character = _indexes(words, characters, exact=kept.is_exact)
@@ -377,19 +377,6 @@ def _history_index(
 def _energy(rows: sparse.csr_array) -> NDArray[np.float64]:
     sums = np.bincount(rows.indices, np.square(rows.data), rows.shape[1])
     return np.asarray(sums, dtype=np.float64)
-
-
-def _replaced_rows(
-    matrix: sparse.csr_array, rows: NDArray[Any], values: sparse.csr_array
-) -> sparse.csr_array:
-    """Return a matrix, in which some rows are empty, with these rows."""
-    place = sparse.csr_array(
-        (np.ones(len(rows), dtype=np.float32), (rows, np.arange(len(rows)))),
-        shape=(matrix.shape[0], len(rows)),
-    )
-    filled = sparse.csr_array(matrix + place @ values).astype(np.float32)
-    filled.sort_indices()
-    return filled
 
 
 def _latent(encoders: Encoders, words: sparse.csr_array) -> NDArray[Any]:

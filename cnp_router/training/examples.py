@@ -18,6 +18,7 @@ from cnp_router.pool import ALONE, Pool
 from cnp_router.text import specification_text
 from cnp_router.text.entries import entries
 from cnp_router.training.answerable import Look, looks
+from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import (
     Corpus,
@@ -244,7 +245,9 @@ class FittedViews:
             return views
         # What is hidden has no part in what is known of the others.
         seen = _hiding(past.usage[asked.split.train], asked.split.hidden, asked.seed)
-        return views.synced(past.specifications.catalog, seen, past.membership)
+        catalog = past.specifications.catalog
+        same = CatalogChange.between(catalog, catalog)
+        return views.synced(catalog, seen, past.membership, same)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

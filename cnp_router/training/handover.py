@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -33,24 +34,52 @@ class Folder:
         return self.path / "model"
 
 
+@dataclass(frozen=True)
+class _Handed:
+    """A generation of a model with its files, what its router had learned, and what keeps it."""
+
+    generation: Path
+    files: set[Path]
+    learned: Sequence[object]
+    folder: Folder | None = None
+
+    @classmethod
+    def of(
+        cls, generation: Path, learned: Sequence[object], folder: Folder | None = None
+    ) -> _Handed:
+        # Where a link leads to now: tomorrow it may lead elsewhere.
+        generation = generation.resolve()
+        return cls(generation, set(generation.iterdir()), learned, folder)
+
+    def is_there(self, learned: Sequence[object]) -> bool:
+        """Return whether it is of the same router, and whole."""
+        if any(a is not b for a, b in zip(self.learned, learned, strict=True)):
+            return False
+        # Some systems clear away what has been there long.
+        with suppress(ModelStoreError, OSError):
+            is_model = generation_of(self.generation.parent) == self.generation
+            return is_model and set(self.generation.iterdir()) >= self.files
+        return False
+
+
 class Handover:
     """The folder that other processes have a router from, which stays while the router does.
 
-    A router that was loaded, and has learned nothing since, is handed over where it was loaded
-    from, as long as no other is saved there: the processes share its mapped arrays. Any other is
+    A router that was loaded or saved, and has learned nothing since, is handed over where it
+    stands, as long as no other is saved there: the processes share its mapped arrays. Any other is
     saved to a temporary folder. Writing and opening it takes longer than some hundred answers: who
-    asks again, and has learned nothing meanwhile, has it once. It goes when it is forgotten, or
-    with the router, once nobody needs it any more.
+    asks again, and has learned nothing meanwhile, has it once. A temporary folder goes when it is
+    forgotten, or with the router, once nobody needs it any more.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: tuple[Sequence[object], Path, Path | Folder, set[Path]] | None = None
+        self._last: _Handed | None = None
 
     def found(self, generation: Path, learned: Sequence[object]) -> None:
-        """Note which generation of a model the router was loaded from, and what it had learned."""
-        generation = generation.absolute()
-        self._last = learned, generation, generation, _files(generation)
+        """Note in which generation of a model the router stands, and what it had learned then."""
+        with suppress(OSError):  # a folder that cannot be looked through
+            self._last = _Handed.of(generation, learned)
 
     def of(
         self, router: Any, learned: Sequence[object], build: Build
@@ -67,33 +96,17 @@ class Handover:
             Makes a router of the folder, as `load_model` takes it; a function that pickle can take.
         """
         with self._lock:
-            if self._last is None or not self._is_there(learned):
+            last = self._last
+            if last is None or not last.is_there(learned):
                 folder = Folder()
                 router.save(folder.model)
-                generation = generation_of(folder.model)
-                self._last = learned, generation, folder, _files(generation)
-            _, generation, kept, _ = self._last
-            return partial(_opened_once, generation, build), kept
-
-    def _is_there(self, learned: Sequence[object]) -> bool:
-        """Return whether the last one is of the same router, and whole."""
-        assert self._last is not None
-        before, generation, _, files = self._last
-        if any(a is not b for a, b in zip(before, learned, strict=True)):
-            return False
-        # Some systems clear away what has been there long.
-        with suppress(ModelStoreError, OSError):
-            return generation_of(generation.parent) == generation and _files(generation) >= files
-        return False
+                last = self._last = _Handed.of(generation_of(folder.model), learned, folder)
+            return partial(_opened_once, last.generation, build), last.folder or last.generation
 
     def forget(self) -> None:
         """Give the folder up: the router is another one now."""
         with self._lock:
             self._last = None
-
-
-def _files(generation: Path) -> set[Path]:
-    return set(generation.iterdir())
 
 
 def _opened_once(generation: Path, build: Build, **settings: Any) -> Any:

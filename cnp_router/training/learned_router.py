@@ -155,10 +155,11 @@ class LearnedRouter(Router):
         opened, kept = self._handover.of(now, learned, build)
         return functools.partial(opened, compound=now.compound), kept
 
-    def _learned(self) -> tuple[Views, History, Encoder | None]:
-        """Return what is another object as soon as anything is learned."""
-        dense = self.encoders.dense
-        return self.views, self.history, None if dense is None else dense.encoder
+    def _learned(self) -> tuple[Any, ...]:
+        """Return what is another object as soon as anything is learned, the encoder last."""
+        dense, more = self.encoders.dense, ("views", "history", "categories")
+        parts = (getattr(self, name) for name in (*_LEARNED, *more))
+        return *parts, None if dense is None else dense.encoder
 
     def _packed(self, scores: Scores) -> Any:
         assert isinstance(scores, LearnedScores)
@@ -228,7 +229,8 @@ class LearnedRouter(Router):
         Parameters
         ----------
         apis : iterable of Api
-            With ids the catalog does not have yet.
+            With ids the catalog does not have yet. How much a word of their names tells is settled
+            when the first of them comes: those with new words in common are best given at once.
 
         Raises
         ------
@@ -268,8 +270,8 @@ class LearnedRouter(Router):
             return self
         now = copy.copy(self)
         change, corpus = CatalogChange.between(now.catalog, catalog), now.views.corpus
-        left = now.catalog.ids[now.catalog.n_shared(catalog) :]
-        removed = [api for api in (*now.removed, *left) if api not in catalog]
+        removed = [api for api in now.removed if api not in catalog]
+        removed += [now.catalog.ids[i] for i in change.removed]
         if set(now.removed).issubset(removed):
             usage = placed(corpus.usage, change.apis, 1)
         else:  # of those that are back, the history is known again
@@ -395,7 +397,10 @@ class LearnedRouter(Router):
         """
         now = copy.copy(self)
         files = {CATALOG: now.catalog.write_indexed, HISTORY: now.history.write_indexed}
-        save_model(path, now.state(), files=files, summary=now.summary, overwrite=overwrite)
+        generation = save_model(
+            path, now.state(), files=files, summary=now.summary, overwrite=overwrite
+        )
+        self._handover.found(generation, now._learned())
 
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain data; catalog, history and summary stand beside it."""

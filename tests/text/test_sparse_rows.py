@@ -60,7 +60,7 @@ def test_what_others_have_put_there_stays():
     assert longer(first[1:], np.array([9])).tolist() == [2, 3, 9]
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 0
-    assert longer(one.astype(np.float64), np.array([0.5]))[-1] == 0.5
+    assert longer(one.view(np.float64), np.array([0.5]))[-1] == 0.5
     assert one.tolist() == [1, 2, 3, 4]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import pickle
 import shutil
+from pathlib import Path
 
 import pytest
 
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
 from cnp_router.exceptions import ModelStoreError
 from cnp_router.storage import generation_of
+from cnp_router.training.handover import Handover
 
 
 def fitted():
@@ -105,6 +107,48 @@ def test_what_was_loaded_and_has_learned_is_written(loaded):
     kept, opened = handed_over(router)
     assert kept != generation_of(folder)
     assert opened().n_mashups == 2
+
+
+def test_a_part_that_was_exchanged_is_handed_over(loaded):
+    router, folder = loaded
+    more = History([Mashup(f"m{i}", "bars on a map", ("maps",)) for i in range(40)])
+    router.decision = fit_router(router.catalog, more).decision
+    kept, opened = handed_over(router)
+    assert kept != generation_of(folder)
+    assert opened().route("bars on a map").confidence == router.route("bars on a map").confidence
+
+
+def test_what_was_saved_is_handed_over_where_it_is(router, tmp_path):
+    router.save(tmp_path / "model")
+    assert handed_over(router)[0] == generation_of(tmp_path / "model")
+    router.observe(Mashup("m2", "a text for the owner", ("sms",)))
+    assert handed_over(router)[0] != generation_of(tmp_path / "model")
+    router.save(tmp_path / "model", overwrite=True)
+    kept, opened = handed_over(router)
+    assert kept == generation_of(tmp_path / "model")
+    assert opened().score("a text").top(2) == router.score("a text").top(2)
+
+
+def test_a_link_may_lead_elsewhere_later(router, tmp_path):
+    router.save(tmp_path / "first")
+    (tmp_path / "current").symlink_to("first")
+    loaded = load_router(tmp_path / "current")
+    (tmp_path / "current").unlink()
+    assert handed_over(loaded)[0] == generation_of(tmp_path / "first")
+
+
+def test_a_folder_that_cannot_be_looked_through_is_no_obstacle(loaded, monkeypatch):
+    _, folder = loaded
+
+    def forbidden(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as locked:
+        locked.setattr(Path, "iterdir", forbidden)
+        router = Handover()
+        router.found(generation_of(folder), ())
+        assert load_router(folder).apis == loaded[0].apis
+    assert router._last is None
 
 
 @pytest.mark.parametrize("gone", ["replaced", "removed", "half removed", "damaged"])

@@ -13,8 +13,9 @@ from planted import planted
 
 from cnp_router import checks
 from cnp_router.catalog import Api
-from cnp_router.exceptions import InputError, ModelNotFoundError
+from cnp_router.exceptions import InputError, ModelNotFoundError, ModelStoreError
 from cnp_router.history import History, Mashup
+from cnp_router.pool import LocalPool
 from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK, many
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.linear import Logistic
@@ -494,6 +495,23 @@ class TestInProcesses:
         monkeypatch.setattr(router, "_handed_over", then_replaced)
         assert router.route_many(texts, n_jobs=2) == here
         assert len(given) == 2
+
+    def test_what_has_come_is_not_asked_for_again(self, world, router, monkeypatch):
+        each, asked = LocalPool.each, []
+
+        def then_gone(pool, work, pieces, *shared):
+            asked.append(len(pieces))
+            for place, own in enumerate(each(pool, work, pieces, *shared)):
+                if len(asked) == 1 and place == 1:
+                    raise ModelStoreError("another model has been saved there")
+                yield own
+
+        monkeypatch.setattr(LocalPool, "each", then_gone)
+        handed_over = router._handed_over
+        monkeypatch.setattr(router, "_handed_over", lambda now: (handed_over(now)[0], object()))
+        texts = [mashup.description for mashup in world.history][:16]
+        assert router.route_many(texts, n_jobs=2) == router.route_many(texts)
+        assert asked == [4, 3]
 
     def test_a_model_that_cannot_be_opened_there_is_an_error(
         self, world, model, tmp_path, monkeypatch

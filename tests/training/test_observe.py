@@ -20,7 +20,7 @@ from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
 from cnp_router.training.decision import Decision
 from cnp_router.training.prior import bundled_prior
-from cnp_router.training.views import CoUsageView, HistoryView, Views
+from cnp_router.training.views import CoUsageView, HistoryView, Views, expected
 from cnp_router.training.views.expected import ExpectedView
 from cnp_router.training.views.similar import SimilarView
 
@@ -47,7 +47,12 @@ def observed(before, late):
     return router
 
 
-def test_what_is_counted_is_as_if_fitted_on_all(before, late, observed):
+def test_what_is_counted_is_as_if_fitted_on_all(before, late, monkeypatch):
+    monkeypatch.setattr(expected, "_AT_ONCE", 2)  # sums of several blocks
+    observed = copy.copy(before)
+    for some in (late[::2], late[1::2]):
+        observed.observe(some)
+    late = [*late[::2], *late[1::2]]
     everything = History([*before.history, *late])
     usage = usage_matrix(WORLD.catalog, everything)
     counts = np.asarray(usage.sum(axis=0)).ravel()
@@ -62,6 +67,7 @@ def test_what_is_counted_is_as_if_fitted_on_all(before, late, observed):
     np.testing.assert_allclose(
         views.corpus.history_words.toarray(), words.word.T.toarray(), rtol=1e-5
     )
+    np.testing.assert_allclose(views.corpus.energy, corpus.energy, rtol=1e-5)
     counted = [
         (CoUsageView, "conditional"),
         (SimilarView, "weights"),

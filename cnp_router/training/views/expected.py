@@ -58,10 +58,18 @@ class ExpectedView(View):
         return self._of(corpus, self.gram + gram, self.toward + toward)
 
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
-        """Return the view, fitted on all again if what was used is specified otherwise now."""
-        if not change.respecified[corpus.labels].any():
+        """Return the view as if fitted on what is there: some mashups are taken out, and added."""
+        before = self.corpus
+        removed = np.zeros(before.n_apis, dtype=bool)
+        removed[change.removed] = True
+        (rows,) = (before.usage @ removed + corpus.usage @ change.respecified).nonzero()
+        if not len(rows):
             return replace(self, corpus=corpus)
-        return self._of(corpus, *_sums(corpus, corpus.word_rows, corpus.usage))
+        were = _sums(before, before.word_rows[rows], before.usage[rows])
+        are = _sums(corpus, corpus.word_rows[rows], corpus.usage[rows])
+        sums = zip((self.gram, self.toward), were, are, strict=True)
+        gram, toward = (own - out + now for own, out, now in sums)
+        return self._of(corpus, gram, toward)
 
     def columns(self, batch: Batch) -> tuple[Column]:
         """Return the cosine of each specification and the expected one.

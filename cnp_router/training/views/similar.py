@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text import replaced_rows
 from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.keyed import distinct
 from cnp_router.training.likeness import most_like
-from cnp_router.training.linear import replaced_columns, spread_columns
+from cnp_router.training.linear import spread_columns
 from cnp_router.training.postings import EXACT, champions, segments
 from cnp_router.training.views.base import Batch, View
 from cnp_router.training.views.columns import Column, Dense, Pairs, Sparse
@@ -119,8 +120,7 @@ def _renewed(
     if not len(changed):
         return weights
     renewed = _most_similar(corpus, changed)
-    by_row = replaced_columns(sparse.csc_array(weights.T), changed, renewed.T)
-    return sparse.csr_array(by_row.T)
+    return replaced_rows(weights, changed, renewed)
 
 
 def _most_similar(corpus: Corpus, rows: NDArray[Any]) -> sparse.csr_array:

@@ -128,15 +128,14 @@ class Views:
         catalog: Catalog,
         usage: sparse.csr_array,
         membership: sparse.csr_array,
-        change: CatalogChange | None = None,
+        change: CatalogChange,
     ) -> Views:
         """Return the views of the same past requests and another catalog, without fitting again.
 
         `usage` says what each past request used of it, and `membership` is that of the known
-        categories. The `change` may be known already.
+        categories.
         """
         before = self.corpus.specifications
-        change = change or CatalogChange.between(before.catalog, catalog)
         specifications = before.synced(catalog, change)
         wider = before.encoders.widening(specifications.encoders)
         corpus = replace(
