@@ -5,6 +5,7 @@ Whatever can reach a scheduler can make its workers run any code: the cluster mu
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -70,6 +71,7 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
     """
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
     except ModuleNotFoundError as exc:
         raise MissingExtraError("a cluster", package="distributed", extra="dask") from exc
     with ExitStack() as stack:
@@ -78,12 +80,15 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
         elif isinstance(scheduler, str) and scheduler.strip():
             address = scheduler
             try:
+                if not address.startswith("inproc:"):  # else the client, half made, says it at exit
+                    get_address_host_port(address)
                 client = Client(
                     address, timeout=CONNECT_WITHIN, set_as_default=False, name="cnp-router"
                 )
             except (OSError, ValueError, TypeError) as exc:
                 said = "it does not answer" if isinstance(exc, OSError) else str(exc)
                 raise ClusterError(address, said, cure=_START) from exc
+            stack.enter_context(_silent("distributed.client"))
             stack.callback(_close, client)
         else:
             raise InputError(
@@ -105,6 +110,18 @@ def working(
         return
     with connected(scheduler) as pool:
         yield pool
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """Keep a logger from saying, with tracebacks, what an error says in the end."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _close(client: Client) -> None:
@@ -225,7 +242,6 @@ class ClusterPool(Pool):
     def waited(self, future: Any) -> Any:
         """Return the result of a future; wait no longer than there are workers."""
         from distributed import KilledWorker
-        from distributed.comm import CommClosedError
 
         without, patience = 0.0, _LOOK_EVERY
         while True:
@@ -245,7 +261,9 @@ class ClusterPool(Pool):
                     f"a piece of work ended {exc.allowed_failures + 1} workers, one after another",
                     "look into their logs: most often they have too little memory",
                 ) from exc
-            except CommClosedError as exc:
+            except OSError as exc:
+                if future.status == "error":
+                    raise
                 raise self._error("it is gone", _START) from exc
 
     def _wait_for_one(self, within: float) -> None:

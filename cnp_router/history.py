@@ -305,8 +305,8 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
                 raise record.error(
                     f"unknown API {strangers[0]!r}",
                     cure=f"{f'did you mean {close[0]!r}? Or ' if close else ''}add it to the "
-                    "catalog, or skip such mashups: --unknown skip of fit, unknown='skip' in "
-                    "Python",
+                    "catalog, or leave such mashups out: fit does with --unknown skip, Python with "
+                    "unknown='skip'",
                 )
             if strangers:
                 skipped += 1

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from numbers import Integral
 from typing import Any, TypeVar
 
 from cnp_router.exceptions import ClusterError, InputError
-from cnp_router.records import check_number
+from cnp_router.records import shown
 
 __all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "spans"]
 
@@ -161,9 +161,10 @@ def check_jobs(n_jobs: int) -> int:
     >>> check_jobs(-1)
     -1
     """
-    if check_number("n_jobs", n_jobs, -math.inf, whole=True) == 0:
-        raise InputError("n_jobs must not be 0 (leave it out, or give -1 for all cores)")
-    return n_jobs
+    if isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs:
+        return int(n_jobs)
+    cure = "leave it out, or give -1 for all cores"
+    raise InputError(f"n_jobs must be a whole number other than 0, got {shown(n_jobs)} ({cure})")
 
 
 def spans(n: int, most: int, least: int = 1) -> list[tuple[int, int]]:

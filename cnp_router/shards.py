@@ -45,8 +45,8 @@ def read_history(
     for file, (own, left_out) in zip(files, found, strict=True):
         for mashup in own:
             if seen.setdefault(mashup.id, file) is not file:
-                problem = f"duplicate mashup id {mashup.id!r}, first in {seen[mashup.id]}"
-                raise DataFileError(file, problem, cure="ids must be unique")
+                # Whoever reads both says in which lines.
+                History.read([seen[mashup.id], file], catalog=catalog, unknown=unknown)
         mashups.extend(own)
         skipped += left_out
     return History(mashups, skipped=skipped)

@@ -260,8 +260,8 @@ def _lock_of(folder: Path) -> ExitStack:
     """Return the lock of those who save to the folder, held; the folder is made if need be."""
     deadline = time.monotonic() + MAX_WAIT
     while time.monotonic() < deadline:
+        folder.mkdir(exist_ok=True)
         with suppress(FileNotFoundError), ExitStack() as held:
-            folder.mkdir(exist_ok=True)
             file = held.enter_context((folder / LOCK).open("ab"))
             with suppress(BlockingIOError, PermissionError):
                 lock(file)

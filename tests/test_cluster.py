@@ -187,10 +187,27 @@ class TestNoCluster:
         with pytest.raises(InputError, match="scheduler must be an address"), connected(scheduler):
             pass
 
-    def test_a_word_is_no_address(self, monkeypatch):
-        monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 0.3)
-        with pytest.raises(ClusterError), connected("nonsense"):
+    @pytest.mark.parametrize(
+        ("scheduler", "said"),
+        [("nonsense", "missing port number"), ("nonsense://x", "unknown address scheme")],
+    )
+    def test_a_word_is_no_address(self, monkeypatch, scheduler, said):
+        monkeypatch.setattr(distributed, "Client", type("Client", (), {}))  # none is made
+        with pytest.raises(ClusterError, match=said), connected(scheduler):
             pass
+
+    @pytest.mark.parametrize("status", ["pending", "error"])
+    def test_an_error_of_the_system_is_that_of_the_work_or_it_is_gone(self, pool, status):
+        class Future:
+            def __init__(self) -> None:
+                self.status = status
+
+            def result(self, timeout: float) -> None:
+                raise OSError("Timed out trying to connect")
+
+        expected = (ClusterError, "it is gone") if status == "pending" else (OSError, "Timed out")
+        with pytest.raises(expected[0], match=expected[1]):
+            pool.waited(Future())
 
     def test_no_workers(self, monkeypatch, local_cluster):
         monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 0.5)

@@ -115,8 +115,8 @@ class TestRead:
         line = '{"id": "m2", "description": "x", "apis": ["maps", "fax", "telex"]}'
         assert read_error(file, GOOD + line, catalog=catalog) == (
             "FILE, line 2: unknown API 'fax' "
-            "(add it to the catalog, or skip such mashups: --unknown skip of fit, "
-            "unknown='skip' in Python)"
+            "(add it to the catalog, or leave such mashups out: fit does with --unknown skip, "
+            "Python with unknown='skip')"
         )
 
     def test_an_unknown_api_with_a_name_like_a_known_one(self, file, catalog):

@@ -38,7 +38,8 @@ def echo_evaluation(result: dict[str, Any], curve: LearningCurve | None) -> None
 
 def _facts(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Requests", f"{result['requests']:,}"
-    yield "Left out", f"{result['skipped']:,}, which name an API that the model does not know"
+    left_out = "without a text, or with an API that the model does not know"
+    yield "Left out", f"{result['skipped']:,} {left_out}"
     asked = "asked as of that day" if result["dated"] else "which the router was not given"
     yield "With a date", f"{result['with_date']:,}, {asked}"
     share = f"{result['fallback_rate']:.1%} of the requests"

@@ -47,8 +47,8 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
 )
 @options.file(
     "--requests",
-    help="A file of many requests instead of TEXT, one a line: as text, or as JSON objects with "
-    "'description' and, if you like, 'id', 'date' and 'known'; a history will do. - reads "
+    help="A file of many requests instead of TEXT, one a line: all as text, or all as JSON objects "
+    "with 'description' and, if you like, 'id', 'date' and 'known'; a history will do. - reads "
     "standard input.",
 )
 @options.several(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import weakref
@@ -13,6 +14,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from joblib.externals.loky.backend import resource_tracker
+
 from cnp_router.exceptions import ModelStoreError
 from cnp_router.storage import generation_of, load_model
 
@@ -22,16 +25,26 @@ Build = Callable[[Path, dict[str, Any], dict[str, Any]], Any]
 
 
 class Folder:
-    """A temporary folder that is there as long as it is referred to, with a model in it."""
+    """A temporary folder that is there as long as it is referred to, with a model in it.
+
+    Where this process is ended before it removes it, joblib's tracker of resources does.
+    """
 
     def __init__(self) -> None:
         self.path = Path(mkdtemp(prefix="cnp-router-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        resource_tracker.register(str(self.path), "folder")
+        weakref.finalize(self, _remove, self.path, os.getpid())
 
     @property
     def model(self) -> Path:
         """Where the model is."""
         return self.path / "model"
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not a fork of it
+        shutil.rmtree(folder, ignore_errors=True)
+        resource_tracker.unregister(str(folder), "folder")
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.catalog import Api, Catalog
-from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
-from cnp_router.records import check_instance
+from cnp_router.records import check_instance, instances
 from cnp_router.routing import Reason, Router, Scores
 from cnp_router.routing.eligible import Chosen
 from cnp_router.storage import save_model
@@ -246,7 +245,8 @@ class LearnedRouter(Router):
         learned to judge it. Of those that changed, the new specification counts from now on,
         beside the history that they have. Those that were removed are in no answer any more, and
         unknown as `known` APIs; past requests that used them still help to find the others, and
-        when one is added again, its history is known again. This router stays as it is.
+        when one is added again, its history is known again, but for what `observe` taught the
+        linear models meanwhile. This router stays as it is.
 
         Parameters
         ----------
@@ -304,8 +304,8 @@ class LearnedRouter(Router):
         Parameters
         ----------
         mashups : Mashup or iterable of Mashup
-            Best many at once. Those with a known id are passed over. APIs that were `removed` from
-            the catalog teach nothing, unless they come back.
+            Best many at once, each id once. Those with a known id are passed over. APIs that were
+            `removed` from the catalog teach nothing, unless they come back.
 
         Returns
         -------
@@ -317,7 +317,7 @@ class LearnedRouter(Router):
         UnknownApiError
             If a mashup names an API that the catalog never had; nothing is learned then.
         InputError
-            If something else than mashups is given.
+            If something else than mashups is given, or two different ones with the same id.
 
         Examples
         --------
@@ -332,10 +332,7 @@ class LearnedRouter(Router):
         >>> "flickr" in router.recommend(request)
         True
         """
-        given = [mashups] if isinstance(mashups, Mashup) else list(mashups)
-        strangers = [item for item in given if not isinstance(item, Mashup)]
-        if strangers:
-            raise InputError(f"mashups must be Mashup objects, got {strangers[0]!r}")
+        given = instances("mashups", [mashups] if isinstance(mashups, Mashup) else mashups, Mashup)
         check_known(given, self.catalog, self.removed)
         with self._learning:
             new = [m for m in dict.fromkeys(given) if self.history.find(m.id) is None]

@@ -125,10 +125,12 @@ class BoostedTrees(Part):
 
     def log_odds(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the sum of the trees: X is of float32, the answer of shape (n_rows,)."""
+        if len(X) == 1:  # numpy would add in another order than beside others
+            return self._log_odds(X.repeat(2, axis=0))[:1]
         if len(X) <= _ROWS:
             return self._log_odds(X)
         starts = range(0, len(X), _ROWS)
-        return np.concatenate([self._log_odds(X[start : start + _ROWS]) for start in starts])
+        return np.concatenate([self.log_odds(X[start : start + _ROWS]) for start in starts])
 
     def _log_odds(self, X: NDArray[Any]) -> NDArray[Any]:
         features, thresholds, first, roots, values = self._flat

@@ -96,8 +96,8 @@ def test_unknown_apis(run, fits, tmp_path):
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         "Error: more.jsonl, line 1: unknown API 'rainfall' "
-        "(add it to the catalog, or skip such mashups: --unknown skip of fit, "
-        "unknown='skip' in Python)\n"
+        "(add it to the catalog, or leave such mashups out: fit does with --unknown skip, "
+        "Python with unknown='skip')\n"
     )
     assert not (tmp_path / "model").exists()
     result = run("fit", *FILES, "--history", "more.jsonl", "--output", "m", "--unknown", "skip")

@@ -84,7 +84,8 @@ class TestReading:
     def test_an_id_in_two_files(self, address, sample, tmp_path):
         for name in "ab":
             History(sample.history[:3]).write(tmp_path / f"{name}.jsonl")
-        wrong = rf"b.jsonl: duplicate mashup id '{sample.history[0].id}', first in .*/a.jsonl"
+        first = sample.history[0].id
+        wrong = rf"b.jsonl, line 1: duplicate mashup id '{first}', first in .*/a.jsonl, line 1"
         with connected(address) as pool, pytest.raises(DataFileError, match=wrong):
             read_history(pool, tmp_path / "*.jsonl")
 

@@ -213,11 +213,12 @@ class TestInProcesses:
         with pytest.raises(ClusterError, match="a process that works has ended"):
             Ending().route_many(["x"] * 6, n_jobs=2)
 
-    @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", None])
+    @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", None, True])
     def test_a_number_that_cannot_be(self, router, n_jobs):
-        with pytest.raises(InputError, match="n_jobs must"):
+        said = rf"n_jobs must be a whole number other than 0, got '?{n_jobs}'? \(leave it out"
+        with pytest.raises(InputError, match=said):
             router.route_many(["x"], n_jobs=n_jobs)
-        with pytest.raises(InputError, match="n_jobs must"):
+        with pytest.raises(InputError, match=said):
             router.score_many(["x"], n_jobs=n_jobs)
 
 

@@ -153,9 +153,9 @@ def test_an_unknown_api_teaches_nothing(before):
     assert router.observe([]) == 0
 
 
-@pytest.mark.parametrize("wrong", [["text"], [None], "text"])
+@pytest.mark.parametrize("wrong", [["text"], [None], "text", None])
 def test_what_is_no_mashup_is_refused(before, wrong):
-    with pytest.raises(InputError, match="mashups must be Mashup objects"):
+    with pytest.raises(InputError, match="mashups must be several Mashup objects"):
         before.observe(wrong)
 
 

@@ -254,6 +254,14 @@ class TestSaving:
         assert loaded.catalog[0] == odd
         assert loaded.categories.classes_ == router.categories.classes_
 
+    def test_a_folder_that_cannot_be_made(self, little, tmp_path, monkeypatch):
+        def nowhere(*_, **__):  # what some file systems say in place of "denied"
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+        monkeypatch.setattr(Path, "mkdir", nowhere)
+        with pytest.raises(DataFileError, match="model: cannot be written: No such file"):
+            little.save(tmp_path / "model")
+
 
 def denied(*_, **__):
     raise PermissionError(errno.EACCES, "Permission denied")

@@ -150,6 +150,14 @@ def test_constant():
     check_trees(BoostedTrees.from_state(trees.state()), n_features=4)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 129, 257])
+def test_a_row_has_the_same_log_odds_beside_others(boosted, n):
+    trees = BoostedTrees.mean([boosted[2]] * 7)
+    X = np.random.default_rng(0).normal(size=(n, 6)).astype(np.float32)
+    alone = np.concatenate([trees.log_odds(X[[i]]) for i in range(n)])
+    np.testing.assert_array_equal(trees.log_odds(X), alone)
+
+
 def test_sound_trees_pass_the_check(boosted):
     check_trees(boosted[2], n_features=6)
 
