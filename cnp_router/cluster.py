@@ -247,9 +247,11 @@ class ClusterPool(Pool):
         while True:
             try:
                 return future.result(timeout=patience)
-            except TimeoutError as exc:
+            except OSError as exc:  # to be waiting for long is one, too
                 if future.status == "error":  # the work itself raised it
                     raise
+                if not isinstance(exc, TimeoutError):
+                    raise self._error("it is gone", _START) from exc
                 without = 0.0 if self._asked(self.client.nthreads) else without + patience
                 if without >= WORKERS_WITHIN:
                     problem = f"it has had no worker for {without:.0f} s"
@@ -261,10 +263,6 @@ class ClusterPool(Pool):
                     f"a piece of work ended {exc.allowed_failures + 1} workers, one after another",
                     "look into their logs: most often they have too little memory",
                 ) from exc
-            except OSError as exc:
-                if future.status == "error":
-                    raise
-                raise self._error("it is gone", _START) from exc
 
     def _wait_for_one(self, within: float) -> None:
         try:

@@ -41,21 +41,23 @@ def read_history(
     mashups: list[Mashup] = []
     seen: dict[str, Path] = {}
     skipped = 0
-    found = pool.each(_read, files, pool.share((catalog, unknown, pool.is_remote)))
+    shared = pool.share((catalog, unknown, pool.is_remote))
+    found = pool.each(_read, [[file] for file in files], shared)
     for file, (own, left_out) in zip(files, found, strict=True):
         for mashup in own:
             if seen.setdefault(mashup.id, file) is not file:
                 # Whoever reads both says in which lines.
-                History.read([seen[mashup.id], file], catalog=catalog, unknown=unknown)
+                pool.begin(_read, [seen[mashup.id], file], shared)()
         mashups.extend(own)
         skipped += left_out
     return History(mashups, skipped=skipped)
 
 
-def _read(shared: tuple[Any, Any, bool], file: Path) -> tuple[tuple[Mashup, ...], int]:
+def _read(shared: tuple[Any, Any, bool], files: list[Path]) -> tuple[tuple[Mashup, ...], int]:
     catalog, unknown, is_remote = shared
-    if is_remote and not file.exists():
-        cure = "the workers read it: put it where all of them see it under this path"
-        raise DataFileError(file, f"no such file on {socket.gethostname()}", cure=cure)
-    history = History.read(file, catalog=catalog, unknown=unknown)
+    for file in files:
+        if is_remote and not file.exists():
+            cure = "the workers read it: put it where all of them see it under this path"
+            raise DataFileError(file, f"no such file on {socket.gethostname()}", cure=cure)
+    history = History.read(files, catalog=catalog, unknown=unknown)
     return tuple(history), history.skipped

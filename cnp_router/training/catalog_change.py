@@ -33,8 +33,8 @@ class CatalogChange:
     def between(cls, before: Catalog, now: Catalog) -> Self:
         """Compare two catalogs, by the ids of their APIs."""
         n_shared = before.n_shared(now)
-        later = ((now[j].id, j) for j in range(n_shared, len(now)))  # perhaps in a file: one by one
-        pairs = [(before.position(api), j) for api, j in later if api in before]
+        later = enumerate(now.ids[n_shared:], start=n_shared)
+        pairs = [(before.position(api), j) for j, api in later if api in before]
         origin, place = (
             np.concatenate([np.arange(n_shared), own])
             for own in np.array(pairs, dtype=np.intp).reshape(-1, 2).T
@@ -53,9 +53,14 @@ class CatalogChange:
         return cls(apis, respecified, only_grows and bool(np.array_equal(origin, place)))
 
     @property
-    def removed(self) -> NDArray[np.intp]:
+    def removed(self) -> NDArray[np.bool_]:
         """Which positions before are none now."""
-        return np.flatnonzero(np.diff(self.apis.indptr) == 0)
+        return np.asarray(np.diff(self.apis.indptr) == 0)
+
+    @property
+    def added(self) -> NDArray[np.bool_]:
+        """Which positions now were none before."""
+        return np.asarray(np.bincount(self.apis.indices, minlength=self.apis.shape[1]) == 0)
 
     def labels(self, before: NDArray[Any], now: NDArray[Any]) -> sparse.csr_array:
         """Return the same of some positions before, and some now, that stand for a column each."""

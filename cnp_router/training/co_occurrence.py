@@ -66,7 +66,7 @@ class CoOccurrence(Part):
         Only those of the APIs that are new there, or there again, are counted.
         """
         there = self.moved({"apis": change.apis})
-        new = np.flatnonzero(np.diff(sparse.csc_array(change.apis).indptr) == 0)
+        new = np.flatnonzero(change.added)
         columns = sparse.csc_array(sparse.csc_array(usage)[:, new])
         if not columns.nnz:
             return there

@@ -149,16 +149,15 @@ class LearnedRouter(Router):
 
     def _handed_over(self, now: Router) -> tuple[Callable[[], Router], object]:
         assert isinstance(now, LearnedRouter)
-        learned = now._learned()
-        build = functools.partial(LearnedRouter.from_folder, encoder=learned[-1])
-        opened, kept = self._handover.of(now, learned, build)
+        dense = now.encoders.dense
+        encoder = None if dense is None else dense.encoder
+        build = functools.partial(LearnedRouter.from_folder, encoder=encoder)
+        opened, kept = self._handover.of(now, now._learned(), build)
         return functools.partial(opened, compound=now.compound), kept
 
-    def _learned(self) -> tuple[Any, ...]:
-        """Return what is another object as soon as anything is learned, the encoder last."""
-        dense, more = self.encoders.dense, ("views", "history", "categories")
-        parts = (getattr(self, name) for name in (*_LEARNED, *more))
-        return *parts, None if dense is None else dense.encoder
+    def _learned(self) -> list[object]:
+        """Return what is another object as soon as anything is learned."""
+        return [getattr(self, name) for name in (*_LEARNED, "views", "history", "categories")]
 
     def _packed(self, scores: Scores) -> Any:
         assert isinstance(scores, LearnedScores)
@@ -271,7 +270,7 @@ class LearnedRouter(Router):
         now = copy.copy(self)
         change, corpus = CatalogChange.between(now.catalog, catalog), now.views.corpus
         removed = [api for api in now.removed if api not in catalog]
-        removed += [now.catalog.ids[i] for i in change.removed]
+        removed += [now.catalog.ids[i] for i in np.flatnonzero(change.removed)]
         if set(now.removed).issubset(removed):
             usage = placed(corpus.usage, change.apis, 1)
         else:  # of those that are back, the history is known again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cnp_router import Api, Catalog
@@ -31,7 +32,8 @@ def test_what_became_of_each(before, now, only_grows, respecified, removed):
     found = change(before, now)
     assert found.only_grows is only_grows
     assert found.respecified.tolist() == respecified
-    assert found.removed.tolist() == removed
+    assert np.flatnonzero(found.removed).tolist() == removed
+    assert found.added.tolist() == [y.lower() not in before for y in now]
     same = [[x.lower() == y.lower() for y in now] for x in before]
     assert found.apis.toarray().tolist() == same
 

@@ -60,9 +60,7 @@ class ExpectedView(View):
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
         """Return the view as if fitted on what is there: some mashups are taken out, and added."""
         before = self.corpus
-        removed = np.zeros(before.n_apis, dtype=bool)
-        removed[change.removed] = True
-        (rows,) = (before.usage @ removed + corpus.usage @ change.respecified).nonzero()
+        (rows,) = (before.usage @ change.removed + corpus.usage @ change.respecified).nonzero()
         if not len(rows):
             return replace(self, corpus=corpus)
         were = _sums(before, before.word_rows[rows], before.usage[rows])

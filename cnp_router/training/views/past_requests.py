@@ -109,7 +109,7 @@ class HistoryView(View):
         """Return the view, fitted on the uses of those that have a past and were not there."""
         kept = super().synced(corpus, change)
         labels = corpus.labels
-        (back,) = np.nonzero(change.apis.sum(axis=0)[labels] == 0)
+        (back,) = np.nonzero(change.added[labels])
         if not len(back):
             return kept
         by_label = _by_label(corpus, labels[back])
