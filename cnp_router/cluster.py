@@ -28,8 +28,9 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 Result = TypeVar("Result")
 
-CONNECT_WITHIN = 10.0  # seconds
-WORKERS_WITHIN = 60.0  # seconds without any worker, at the beginning or later
+CONNECT_WITHIN = 10.0  # seconds, to connect
+FIRST_WORKER_WITHIN = 10.0  # seconds, to have a worker then
+WORKERS_WITHIN = 60.0  # seconds without any worker, later
 MOST_LOSSES = (
     5  # times that what was sent to workers is gone with them, before the work is given up
 )
@@ -153,7 +154,7 @@ class ClusterPool(Pool):
 
     def check(self) -> None:
         """Raise ClusterError unless there are workers, and all of them have this version."""
-        self._wait_for_one(CONNECT_WITHIN)
+        self._wait_for_one(FIRST_WORKER_WITHIN)
         said = self._asked(self.client.run, _version, on_error="return")
         for worker, version in said.items():
             if version != __version__:
