@@ -11,7 +11,8 @@ stopped.
 Peers: PECOS XR-Linear (with more than 5,000 used APIs on a tree of them), bm25s, the local index
 of semantic-router, nearest neighbours by scikit-learn. No sentence encoder is at hand: the vectors
 for semantic-router are TF-IDF reduced by its singular vectors, and making them is not counted.
-*vectors* is the index for an encoder that is given, alone: on synthetic vectors.
+*vectors* is the index for an encoder that is given, alone: on synthetic vectors. *observing* is how
+good the answers are after a part of the history was observed, beside those of a fit on all of it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from benchmarks.scale_tables import (
     print_dask,
     print_growth,
     print_learning,
+    print_observing,
     print_quality,
     print_summary,
     print_vectors,
@@ -65,10 +67,16 @@ ROWS = {
     "50000x1000000": Row(50_000, 1_000_000),
     "1000000x100000": Row(1_000_000, 100_000),
 }
-NAMES = (*ROWS, "growth", "dask", "vectors")
-_DASK = "50000x20000"
+NAMES = (*ROWS, "growth", "dask", "vectors", "observing")
+_DASK, _OBSERVING = "50000x20000", "4556x1345"
 _QUICK = Row(120, 60)
-_QUICK_NAMES = ("4556x1345", "growth", "dask", "vectors")  # tiny, all rows are the same
+_QUICK_NAMES = (
+    "4556x1345",
+    "growth",
+    "dask",
+    "vectors",
+    "observing",
+)  # tiny, all rows are the same
 _QUICK_GROWTH = 80
 _QUICK_ASKED = 20
 _WORKERS = (1, 2)
@@ -77,6 +85,7 @@ _QUICK_VECTORS, _QUICK_DIMENSIONS = (17_000,), 8
 _MAKING = 1_800.0  # seconds for the data, which are not what is measured
 
 _Save = Callable[[], None]
+_Do = Callable[..., None]
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -123,6 +132,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             results["vectors"] = {}
             _vectors(options, asked, results["vectors"], save)
             print_vectors(results["vectors"])
+        if "observing" in chosen:
+            results["observing"] = {}
+            _observing(options, asked, results["observing"], save)
+            print_observing(results["observing"])
     finally:
         save()
     print_summary(results)
@@ -137,20 +150,7 @@ def _row(
         folder = Path(place) / "data"
         folder.mkdir()
         do = _doing(options, steps, save)
-        row = _QUICK if options.quick else ROWS[name]
-        if options.data is not None and row.catalog is not None:
-            do(
-                "data",
-                options.limit,
-                "take",
-                folder,
-                options.data,
-                row.catalog,
-                options.seed,
-                asked,
-            )
-        else:
-            do("data", _MAKING, "make", folder, row.apis, row.mashups, options.seed, asked)
+        _write_data(do, name, folder, options, asked)
         if "failed" in steps["data"]:
             return
         rankers = options.routers or ROUTERS
@@ -166,6 +166,16 @@ def _row(
                 do(ranker, options.peer_limit, "rank", folder, ranker)
             else:
                 steps[ranker] = {"skipped": absent}
+
+
+def _write_data(do: _Do, name: str, folder: Path, options: argparse.Namespace, asked: int) -> None:
+    """Write the data of a row: real ones where there are."""
+    row = _QUICK if options.quick else ROWS[name]
+    if options.data is not None and row.catalog is not None:
+        real = options.data, row.catalog
+        do("data", options.limit, "take", folder, *real, options.seed, asked)
+    else:
+        do("data", _MAKING, "make", folder, row.apis, row.mashups, options.seed, asked)
 
 
 def _growth(options: argparse.Namespace, asked: int, found: dict[str, Any], save: _Save) -> None:
@@ -209,12 +219,22 @@ def _vectors(options: argparse.Namespace, asked: int, found: dict[str, Any], sav
         do(f"{n} vectors", options.limit, "vectors", n, dimensions, options.seed, asked)
 
 
+def _observing(options: argparse.Namespace, asked: int, found: dict[str, Any], save: _Save) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "data"
+        folder.mkdir()
+        do = _doing(options, found, save)
+        _write_data(do, _OBSERVING, folder, options, asked)
+        if "failed" not in found["data"]:
+            do("observing", options.limit, "observe", folder, options.seed)
+
+
 def _doing(
     options: argparse.Namespace,
     found: dict[str, Any],
     save: _Save,
     module: str = scale_steps.__name__,
-) -> Callable[..., None]:
+) -> _Do:
     def do(step: str, seconds: float, function: str, *arguments: Any) -> None:
         where = f"{module}:{function}"
         found[step] = limited(where, *arguments, seconds=seconds, gigabytes=options.memory)

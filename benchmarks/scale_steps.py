@@ -1,7 +1,8 @@
-"""What `scale` does in processes of their own: make data, fit, serve, ask a peer, grow."""
+"""What `scale` does in processes of their own: make data, fit, serve, learn, ask a peer, grow."""
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import importlib.util
 import inspect
@@ -22,11 +23,23 @@ from cnp_router.history import History, Mashup
 from cnp_router.text import specification_text
 from cnp_router.training import fit_router, load_router
 
-__all__ = ["dask_fit", "fit", "grow", "learn", "make", "rank", "serve", "take", "without_dask"]
+__all__ = [
+    "dask_fit",
+    "fit",
+    "grow",
+    "learn",
+    "make",
+    "observe",
+    "rank",
+    "serve",
+    "take",
+    "without_dask",
+]
 
 _TUNING = 300
 _HELD: tuple[Kind, ...] = ("random", "later")
 _NEW = 10  # mashups that are observed one by one, and APIs that come at once
+_OBSERVED = 50  # mashups that are observed at once
 _ROUNDS = 3  # in which one by one and many at once take turns
 _AGAIN, _SECONDS = 40, 15.0  # how often processes are given the requests, and how long at most
 
@@ -134,6 +147,27 @@ def learn(folder: Path, model: Path) -> dict[str, Any]:
         "extend_seconds": extending[1],
         "peak_megabytes": _peak(),
     }
+
+
+def observe(folder: Path, seed: int) -> dict[str, Any]:
+    """Fit on the older four fifths, and observe the rest; beside it, fit on all."""
+    catalog, asked = Catalog.read(folder / "apis.jsonl"), _asked(folder)
+    past = sorted(History.read(_past(folder)), key=lambda m: m.date or datetime.date.min)
+    n_older, found = 4 * len(past) // 5, {}
+
+    def figures(router: Any) -> dict[str, Any]:
+        return {name: router_figures(router, held) for name, held in asked.items()}
+
+    router = fit_router(catalog, History(past[:n_older]), random_state=seed, n_jobs=-1)
+    found["four fifths"] = figures(router)
+    began = time.perf_counter()
+    for place in range(n_older, len(past), _OBSERVED):
+        router.observe(past[place : place + _OBSERVED])
+    seconds = time.perf_counter() - began
+    found["the rest observed"] = figures(router)
+    router = fit_router(catalog, History(past), random_state=seed, n_jobs=-1)
+    found["fitted on all"] = figures(router)
+    return {"observed": len(past) - n_older, "observe_seconds": seconds, "learned": found}
 
 
 def rank(folder: Path, name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ __all__ = [
     "print_dask",
     "print_growth",
     "print_learning",
+    "print_observing",
     "print_quality",
     "print_summary",
     "print_vectors",
@@ -114,6 +115,21 @@ def print_quality(name: str, steps: _Steps) -> None:
             rows.append([ranker.removesuffix(", opened"), held, *cells])
     if rows:
         table([["router", "requests", *_QUALITY], *rows])
+
+
+def print_observing(found: _Steps) -> None:
+    """Print what observing a part of the history gives, beside fitting on all of it."""
+    step = found.get("observing", found["data"])
+    if "failed" in step:
+        print(f"observing: {step['failed']}.\n")
+        return
+    rows = [
+        [stage, held, *(_cell(figures, key, digits) for key, digits in _QUALITY.values())]
+        for stage, kinds in step["learned"].items()
+        for held, figures in kinds.items()
+    ]
+    table([["learned from", "requests", *_QUALITY], *rows])
+    print(f"{step['observed']} mashups were observed in {step['observe_seconds']:.1f} s.\n")
 
 
 def print_growth(points: _Steps) -> None:

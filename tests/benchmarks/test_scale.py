@@ -56,6 +56,9 @@ def test_all_of_it_on_tiny_sizes(tmp_path):
     assert results["dask"]
     (index,) = results["vectors"].values()
     assert 0.5 < index["recall@40"] <= 1
+    learned = results["observing"]["observing"]["learned"]
+    assert list(learned) == ["four fifths", "the rest observed", "fitted on all"]
+    assert all(0 < kinds["dev-random"]["recall@20"] <= 1 for kinds in learned.values())
 
 
 class TestLimited:
@@ -157,6 +160,13 @@ class TestRows:
             scale.run(options)
         kept = json.loads(options.json.read_text())
         assert kept["rows"]["4556x1345"]["steps"]["learned"]["fit_seconds"] == 1.5
+
+    @pytest.mark.parametrize("step", ["make", "observe"])
+    def test_observing_that_fails_is_said(self, options, answers, capsys, step):
+        options.only = ["observing"]
+        answers[step] = {"failed": "not done within 60 s"}
+        assert scale.run(options)["observing"]
+        assert "observing: not done within 60 s." in capsys.readouterr().out
 
     def test_absent_peers_are_said(self, options, answers, monkeypatch, capsys):
         options.routers = ["bm25s"]
