@@ -11,6 +11,7 @@ from cnp_router import Api, Catalog, History, Mashup
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.examples import Past
 from cnp_router.training.views import popularity
+from cnp_router.training.views.columns import Brief
 from cnp_router.training.views.popularity import Calendar
 
 APIS = [f"api{i}" for i in range(40)]
@@ -108,16 +109,15 @@ def test_what_is_kept_is_bounded(monkeypatch, n_blocks):
     monkeypatch.setattr(popularity, "_CELLS", numbers * n_blocks)
     calendar = Calendar(corpus)
     assert len(calendar._blocks) == n_blocks
-    assert sum(part.size for _, *sides in calendar._blocks for side in sides for part in side) == (
-        numbers * n_blocks
-    )
+    kept = (calendar._before, calendar._after, calendar._last, calendar._coming)
+    assert sum(part.size for part in kept) == numbers * n_blocks
     for day in some_days(corpus)[::3]:
         check(calendar, corpus, day)
 
 
 def test_a_day_costs_a_small_part_of_a_long_history():
     corpus = corpus_of(HISTORIES["long"])
-    uses = [len(block.labels) for block, *_ in Calendar(corpus)._blocks]
+    uses = [len(block.labels) for block in Calendar(corpus)._blocks]
     assert sum(uses) > 20 * max(uses)
 
 
@@ -143,3 +143,59 @@ def test_after_the_history_only_the_last_use_fades(corpus):
         *later, faded = calendar.about(newest + 365.25 * years).tables
         assert all(table is same for table, same in zip(later, shares, strict=True))
         np.testing.assert_allclose(faded.values, last.values * np.exp(-2 * years), rtol=1e-5)
+
+
+class TestOfManyLabels:
+    """Where a day says too much to be kept, what is asked for is made again: the same, in bits."""
+
+    @pytest.fixture(params=[5, 128])
+    def brief(self, corpus, monkeypatch, request):
+        monkeypatch.setattr(popularity, "_MANY", 0)
+        monkeypatch.setattr(popularity, "_BEST", request.param)
+        return Calendar(corpus)
+
+    def times(self, brief, corpus):
+        """Return what the brief one says of some days, and what one does that keeps all."""
+        days = [float(day) for day in some_days(corpus)[::4]]
+        found = list(map(brief.about, days))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(popularity, "_MANY", 4_096)
+            return found, list(map(Calendar(corpus).about, days))
+
+    def pairs(self, brief, corpus):
+        found, wanted = (
+            [t for time in own for t in time.tables] for own in self.times(brief, corpus)
+        )
+        return zip(found, wanted, strict=True)
+
+    def test_of_all(self, brief, corpus):
+        for found, wanted in self.pairs(brief, corpus):
+            assert isinstance(found, Brief)
+            assert found.values.tobytes() == wanted.values.tobytes()
+
+    def test_of_some(self, brief, corpus):
+        found, wanted = self.times(brief, corpus)
+        assert [(t.quarter, t.later) for t in found] == [(t.quarter, t.later) for t in wanted]
+        labels = np.tile(np.arange(len(corpus.labels))[::-2], len(found))
+        rows = np.arange(len(found)).repeat(len(labels) // len(found))
+        for line, scores in enumerate(brief.at(found, rows, labels)):
+            values = np.stack([time.tables[line].values for time in wanted])
+            assert scores.tobytes() == values[rows, labels].tobytes()
+
+    @pytest.mark.parametrize("sizes", [(4, 2), (40, 3)])
+    def test_the_best(self, brief, corpus, sizes):
+        gone = np.arange(0, len(corpus.labels), 3)
+        for found, wanted in self.pairs(brief, corpus):
+            same(found.best(sizes), wanted.best(sizes))
+            same(found.best_without(gone, sizes), wanted.best_without(gone, sizes))
+
+    def test_less_is_kept(self, corpus, monkeypatch):
+        monkeypatch.setattr(popularity, "_BEST", 3)
+        calendar = Calendar(corpus)
+        before = calendar.n_kept
+        monkeypatch.setattr(popularity, "_MANY", 0)
+        assert (before, calendar.n_kept) == (4 * len(corpus.labels), 24)
+
+
+def same(found, wanted):
+    assert [own.tolist() for own in found] == [own.tolist() for own in wanted]

@@ -170,6 +170,20 @@ def test_dense_sparse_and_shared_columns_agree(sizes, n_requests):
     np.testing.assert_array_equal(dense.at(pairs), sparse.at(pairs))
 
 
+@pytest.mark.parametrize("n_asked", [1, 40])
+def test_long_sparse_columns_say_the_same(n_asked):
+    rng = np.random.default_rng(2)
+    positions = [np.sort(rng.choice(2_000, n, replace=False)) for n in (900, 0, 700, 1)]
+    rows = [(own, rng.random(len(own), dtype=np.float32)) for own in positions]
+    asked = Pairs.across([np.sort(rng.choice(2_000, n_asked, replace=False)) for _ in rows])
+    values = np.zeros((4, 2_000), dtype=np.float32)
+    for line, (own, scores) in zip(values, rows, strict=True):
+        line[own] = scores
+    found = Sparse.across(rows).at(asked)
+    assert found.tolist() == values[asked.rows, asked.positions].tolist()
+    assert np.count_nonzero(found) or n_asked == 1
+
+
 def test_who_is_named_by_several_columns_is_counted():
     high = Dense(np.array([[5, 4, 3, 0, 0]], dtype=np.float32))
     low = Sparse.across([(np.array([1, 2, 3]), np.array([1.0, 2.0, 3.0]))])

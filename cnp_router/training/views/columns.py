@@ -32,6 +32,7 @@ from cnp_router.training.postings import (
 )
 
 __all__ = [
+    "Brief",
     "Column",
     "Dense",
     "Found",
@@ -48,6 +49,7 @@ __all__ = [
 
 _CELLS = 1 << 15
 _LONG = 512  # rows of a column of which the best are taken before all are put in order
+_FEW = 8  # times more scores than are asked for: they are searched, not gone through
 
 
 @dataclass(frozen=True)
@@ -274,10 +276,24 @@ class Sparse(Column):
         if not len(self.positions):
             return np.zeros(len(pairs), dtype=np.float32)
         own, wanted = self.positions, pairs.positions
+        if len(own) > _FEW * len(wanted):
+            return self._looked_up(pairs)
         width = 1 + max(int(own.max()), int(wanted.max(initial=0)))
         if (n_requests := len(self.starts) - 1) > 1:
             own, wanted = segments(self.starts) * width + own, pairs.rows * width + wanted
         return valued(own, self.values, wanted, n_requests * width)
+
+    def _looked_up(self, pairs: Pairs) -> NDArray[np.float32]:
+        """Return the same request by request: what is there need not be gone through."""
+        found = np.zeros(len(pairs), dtype=np.float32)
+        ends = pairwise(self.starts.tolist()), pairwise(pairs.starts.tolist())
+        for (begin, end), (first, last) in zip(*ends, strict=True):
+            if begin < end:
+                own, wanted = self.positions[begin:end], pairs.positions[first:last]
+                place = own.searchsorted(wanted)
+                is_there = own.take(place, mode="clip") == wanted
+                found[first:last][is_there] = self.values[begin:end][place[is_there]]
+        return found
 
     def without(self, absent: Sequence[NDArray[np.intp]]) -> Sparse:
         """Return the column without some APIs of each request."""
@@ -336,8 +352,17 @@ class Table:
     """
 
     def __init__(self, values: NDArray[np.float32], apis: NDArray[np.intp]) -> None:
-        self.values, self.apis = values, apis
+        self._values, self.apis = values, apis
         self._best: dict[tuple[int, ...], list[NDArray[np.intp]]] = {}
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """The scores of all places."""
+        return self._values
+
+    def times(self, factor: np.float32) -> Table:
+        """Return the same scores times a number."""
+        return Table(self._values * factor, self.apis)
 
     def best(self, sizes: tuple[int, ...]) -> list[NDArray[np.intp]]:
         """Return the positions of the highest positive ones, ascending; of equal ones the first.
@@ -345,20 +370,90 @@ class Table:
         So many as each of `sizes` says, which descend.
         """
         if (kept := self._best.get(sizes)) is None:
-            kept, values = [], self.values
-            _, places, _ = best_of_lines(values[None], sizes[0])
-            for size in sizes:
-                if len(places) > size:
-                    places = places[best(values[places], size)]
-                kept.append(self.apis[places])
-            self._best[sizes] = kept
+            kept = self._best[sizes] = self._named(*self._highest(sizes[0]), sizes)
         return kept
+
+    def best_without(
+        self, gone: NDArray[np.intp], sizes: tuple[int, ...]
+    ) -> list[NDArray[np.intp]]:
+        """Return the same of all places but some."""
+        values = self.values.copy()
+        values[gone] = 0
+        return Table(values, self.apis).best(sizes)
+
+    def _highest(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Return the places of so many of the highest positive scores, ascending, and these."""
+        _, places, values = best_of_lines(self.values[None], most)
+        return places, values
+
+    def _named(
+        self, places: NDArray[np.intp], values: NDArray[np.float32], sizes: tuple[int, ...]
+    ) -> list[NDArray[np.intp]]:
+        named = []
+        for size in sizes:
+            if len(places) > size:
+                first = best(values, size)
+                places, values = places[first], values[first]
+            named.append(self.apis[places])
+        return named
+
+
+class Brief(Table):
+    """A table of so many places that only the best are kept.
+
+    `make` returns the scores of all. `places` are those of its highest positive scores, ascending,
+    `values` what these are, and `are_all` says whether no others are positive.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], NDArray[np.float32]],
+        apis: NDArray[np.intp],
+        places: NDArray[np.intp],
+        values: NDArray[np.float32],
+        *,
+        are_all: bool,
+    ) -> None:
+        super().__init__(values, apis)
+        self._make, self._places, self._are_all = make, places, are_all
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """The scores of all places, which are made anew."""
+        return self._make()
+
+    def times(self, factor: np.float32) -> Brief:
+        """Return the same scores times a number."""
+        make, values = self._make, self._values * factor
+        kept = values > 0
+        return Brief(
+            lambda: make() * factor,
+            self.apis,
+            self._places[kept],
+            values[kept],
+            are_all=self._are_all,
+        )
+
+    def best_without(
+        self, gone: NDArray[np.intp], sizes: tuple[int, ...]
+    ) -> list[NDArray[np.intp]]:
+        """Return the best of all places but some."""
+        left = ~np.isin(self._places, gone)
+        if np.count_nonzero(left) < sizes[0] and not self._are_all:
+            return super().best_without(gone, sizes)
+        return self._named(self._places[left], self._values[left], sizes)
+
+    def _highest(self, most: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        if most > len(self._places) and not self._are_all:
+            return super()._highest(most)
+        return self._places, self._values
 
 
 class Shared(Column):
     """Scores that do not depend on the text of the request: `tables` has that of each request.
 
-    `places` is that of `Dense`; the `gone` of each request are never its best.
+    `places` is that of `Dense`; the `gone` of each request are never its best. Where `exact` is
+    given it says the scores of some, which the tables are spared.
     """
 
     def __init__(
@@ -366,21 +461,23 @@ class Shared(Column):
         tables: Sequence[Table],
         places: NDArray[np.intp],
         gone: Sequence[NDArray[np.intp]] = (),
+        exact: Callable[[Pairs], NDArray[np.float32]] | None = None,
     ) -> None:
-        self.tables, self._places, self.gone = tables, places, gone
+        self.tables, self._places, self.gone, self._exact = tables, places, gone, exact
 
     def best(self, row: int, sizes: tuple[int, ...]) -> list[NDArray[np.intp]]:
         """Return the positions of the best for one request: so many as each of `sizes` says."""
         table = self.tables[row]
         if not len(self.gone):
             return table.best(sizes)
-        values = table.values.copy()
         gone = self._places[self.gone[row]]
-        values[gone[gone >= 0]] = 0
-        return Table(values, table.apis).best(sizes)
+        return table.best_without(gone[gone >= 0], sizes)
 
     def at(self, pairs: Pairs) -> NDArray[np.float32]:
         """Return the scores of some APIs; 0 of those that have no place."""
+        if self._exact is not None:
+            found = self._exact(pairs)
+            return pairs.cleared(found.copy(), self.gone) if len(self.gone) else found
         places = self._places[pairs.positions]
         found = np.zeros(len(pairs), dtype=np.float32)
         for row, table in enumerate(self.tables):
@@ -392,7 +489,7 @@ class Shared(Column):
 
     def without(self, absent: Sequence[NDArray[np.intp]]) -> Shared:
         """Return the column without some APIs of each request."""
-        return Shared(self.tables, self._places, absent)
+        return Shared(self.tables, self._places, absent, self._exact)
 
     def highest(self) -> NDArray[np.float32]:
         """Return the best score of each request, at least 0; what is absent counts."""

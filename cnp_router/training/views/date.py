@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from cnp_router.training.corpus import Specifications, has_dates
 from cnp_router.training.encoders import UNKNOWN
 from cnp_router.training.postings import segments
 from cnp_router.training.views.base import Batch, View
-from cnp_router.training.views.columns import Column, Shared, Sparse
+from cnp_router.training.views.columns import Column, Pairs, Shared, Sparse
 from cnp_router.training.views.past_requests import among_nearest, votes
 from cnp_router.training.views.popularity import YEAR, About, Calendar
 
@@ -62,10 +63,11 @@ class DateView(View):
         between = days[rows] - corpus.filled_days[similar.positions]
         year = np.exp2(-np.abs(between) / YEAR)
         strength = similar.values * similar.values
-        times = self._at(days)
+        times = self._times(batch)
+        exact = _Popular(self._calendar, times, corpus.label_of)
         popular = [
-            Shared(tables, corpus.label_of)
-            for tables in zip(*(time.tables for time in times), strict=True)
+            Shared(tables, corpus.label_of, exact=exact.score(line))
+            for line, tables in enumerate(zip(*(time.tables for time in times), strict=True))
         ]
         by_year = [
             among_nearest(Sparse(similar.starts, similar.positions, own))
@@ -82,6 +84,11 @@ class DateView(View):
         days = batch.requests.day
         return np.where(days == UNKNOWN, np.float32(self.corpus.newest), days)
 
+    def _times(self, batch: Batch) -> list[About]:
+        """Return what was used about the day of each request."""
+        times: list[About] = batch.once(Calendar, lambda: self._at(self._days(batch)))
+        return times
+
     def _at(self, days: NDArray[np.float32]) -> list[About]:
         """Return what was used about some days; those of the last days asked for are kept."""
         kept: dict[float, About] = self._kept
@@ -90,7 +97,7 @@ class DateView(View):
         found = {day: time for day in set(asked) if (time := kept.get(day)) is not None}
         new = list(set(asked) - found.keys())
         if new:
-            most = max(_CELLS // (4 * len(self.corpus.labels) + 1), 8)
+            most = max(_CELLS // (self._calendar.n_kept + 1), 8)
             found.update((day, self._calendar.about(day)) for day in new)
             if len(kept) + len(new) > most:
                 kept.clear()
@@ -108,7 +115,30 @@ class DateView(View):
     def request_features(self, batch: Batch) -> NDArray[Any]:
         """Return how far after the history each request is, and how much of it is near."""
         found = np.zeros((len(batch), len(self.context)), dtype=np.float32)
-        for row, time in enumerate(self._at(self._days(batch))):
+        for row, time in enumerate(self._times(batch)):
             after = max(self.corpus.months_after(float(batch.requests.day[row])), 0)
             found[row] = np.log1p(after), np.log(_FEWEST + time.quarter), time.later
         return found
+
+
+class _Popular:
+    """The last scores of the view where the tables have the best only: all are found together."""
+
+    def __init__(
+        self, calendar: Calendar, times: Sequence[About], label_of: NDArray[np.intp]
+    ) -> None:
+        self._calendar, self._times, self._label_of = calendar, times, label_of
+        self._last: tuple[Pairs, NDArray[np.float32]] | None = None
+
+    def score(self, line: int) -> Callable[[Pairs], NDArray[np.float32]] | None:
+        """Return what says one of the scores of some pairs; None where the tables do."""
+        return (lambda pairs: self._at(pairs)[line]) if self._calendar.is_brief else None
+
+    def _at(self, pairs: Pairs) -> NDArray[np.float32]:
+        last = self._last
+        if last is None or last[0] is not pairs:
+            labels = self._label_of[pairs.positions]
+            found = self._calendar.at(self._times, pairs.rows, np.maximum(labels, 0))
+            found[:, labels < 0] = 0
+            last = self._last = pairs, found
+        return last[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from scipy import sparse
 
 from cnp_router.text.kernels import Rows, add_all
 from cnp_router.training.corpus import Corpus
-from cnp_router.training.views.columns import Table
+from cnp_router.training.postings import best_of_lines
+from cnp_router.training.views.columns import Brief, Table
 
 __all__ = ["YEAR", "About", "Calendar"]
 
@@ -25,15 +27,24 @@ _TINY = float(np.finfo(np.float32).tiny)
 # A block has about so many uses a label, or more where all blocks would keep more than `_CELLS`
 # numbers.
 _USES, _CELLS = 0.25, 8_000_000
+# Of more labels, what a day says of each is not kept but for the best so many.
+_MANY, _BEST = 4_096, 128
 
 
 @dataclass(frozen=True)
 class About:
-    """What was used about a day, as the last scores of the view say; how much was asked then."""
+    """What was used about a day, as the last scores of the view say; how much was asked then.
+
+    `day` is the nearest one of the history, and `faded` what is left of the last use since then or
+    until then. `total` is what all uses weigh, by half-life.
+    """
 
     tables: tuple[Table, ...]
     quarter: float  # sum of the weights of past requests
     later: float  # share of the past requests
+    day: float
+    total: NDArray[np.float32]
+    faded: float = 1.0
 
 
 class Calendar:
@@ -59,7 +70,11 @@ class Calendar:
         before = _besides(blocks, n_labels, forward=True)
         after = list(_besides(blocks[::-1], n_labels, forward=False))[::-1]
         self._starts = np.array([block.start for block in blocks])
-        self._blocks = list(zip(blocks, before, after, strict=True))
+        self._ends = np.array([block.end for block in blocks])
+        # By block, half-life and label, and by block and label; of what was used after it, too.
+        self._before, self._last = map(np.stack, zip(*before, strict=True))
+        self._after, self._coming = map(np.stack, zip(*after, strict=True))
+        self._blocks = blocks
 
     def about(self, day: float) -> About:
         """Return what was used about a day."""
@@ -70,32 +85,107 @@ class Calendar:
         # Outside the history all weights fade alike: the shares of all APIs stay what they are.
         outside = abs(day - inside)
         *shares, last = found.tables
+        faded = np.float32(np.exp(-outside / _LAST_USED))
         if outside:
-            faded = last.values * np.float32(np.exp(-outside / _LAST_USED))
-            last = Table(faded, self._labels)
+            last = last.times(faded)
         quarter = found.quarter * 0.5 ** (outside / _HALF_LIVES.item(0))
-        return About((*shares, last), quarter, later)
+        return About((*shares, last), quarter, later, inside, found.total, float(faded))
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether its tables have the best labels only: `at` says the scores of any."""
+        return len(self._labels) > _MANY
+
+    @property
+    def n_kept(self) -> int:
+        """How many numbers there are about a day."""
+        return (len(_HALF_LIVES) + 1) * (2 * _BEST if self.is_brief else len(self._labels))
 
     @cached_property
     def _newest(self) -> About:
         return self._inside(float(self._days[-1]))
 
     def _inside(self, day: float) -> About:
+        scores, quarter, total = self._scores(day)
+        if not self.is_brief:
+            tables = tuple(Table(own, self._labels) for own in scores)
+            return About(tables, quarter, 0.0, day, total)
+        starts, places, values = best_of_lines(scores, _BEST)
+        briefly = []
+        for line, (begin, end) in enumerate(itertools.pairwise(starts.tolist())):
+            again = functools.partial(self._line, day, line)
+            best = places[begin:end].copy(), values[begin:end].copy()
+            briefly.append(Brief(again, self._labels, *best, are_all=end - begin < _BEST))
+        return About(tuple(briefly), quarter, 0.0, day, total)
+
+    def _scores(self, day: float) -> tuple[NDArray[np.float32], float, NDArray[np.float32]]:
+        """Return the scores of all labels on a day: the shares by half-life, and the last use.
+
+        Beside them, what all past requests weigh by the first half-life, and all uses by each.
+        """
         at = int(self._starts.searchsorted(day, side="right")) - 1
-        block, (before, last), (after, coming) = self._blocks[at]
+        block, before, after = self._blocks[at], self._before[at], self._after[at]
         fades = _weights(np.array([day - block.start, block.end - day])).astype(np.float32)
         used = before * fades[:, :1]
         used += after * fades[:, 1:]
         block.add_to(used, day)
         quarter = float(used[0, -1])
         shares = used[:, :-1]
-        shares /= np.maximum(shares.sum(axis=1, keepdims=True), _TINY)
+        total = np.maximum(shares.sum(axis=1), _TINY)
+        shares /= total[:, None]
         on = np.float32(day)
-        between = np.minimum(on - last, coming - on)
+        between = np.minimum(on - self._last[at], self._coming[at] - on)
         np.minimum.at(between, block.labels, block.of_uses(np.abs(block.days - on)))
-        last_used = np.exp(between[:-1] / np.float32(-_LAST_USED))
-        tables = tuple(Table(values, self._labels) for values in (*shares, last_used))
-        return About(tables, quarter, 0.0)
+        return np.vstack([shares, _recent(between[:-1])]), quarter, total
+
+    def _line(self, day: float, line: int) -> NDArray[np.float32]:
+        return np.asarray(self._scores(day)[0][line])
+
+    def at(
+        self, times: Sequence[About], rows: NDArray[np.intp], labels: NDArray[np.intp]
+    ) -> NDArray[np.float32]:
+        """Return the scores of some labels, each at the time of its row: a line for each score.
+
+        They are those of the tables, to the last bit.
+        """
+        days = np.array([time.day for time in times], dtype=np.float32)
+        at = (self._starts.searchsorted(days, side="right") - 1)[rows]
+        days, total = days[rows], np.stack([time.total for time in times])[rows].T
+        used = self._before[at, :, labels].T * _weights(days - self._starts[at]).astype(np.float32)
+        used += self._after[at, :, labels].T * _weights(self._ends[at] - days).astype(np.float32)
+        which, used_on, often = self._uses_of(at, labels)
+        between = np.abs(used_on - days[which])
+        for line, weights in zip(used, _weights(between).astype(np.float32) * often, strict=True):
+            np.add.at(line, which, weights)
+        used /= total
+        nearest = np.minimum(days - self._last[at, labels], self._coming[at, labels] - days)
+        np.minimum.at(nearest, which, between)
+        faded = np.array([time.faded for time in times], dtype=np.float32)[rows]
+        return np.vstack([used, _recent(nearest) * faded])
+
+    def _uses_of(
+        self, blocks: NDArray[np.intp], labels: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the uses of labels in a block each: of which, on which day, and how many times."""
+        keys, days, times = self._by_label
+        wanted = blocks * (len(self._labels) + 1) + labels
+        first = keys.searchsorted(wanted)
+        sizes = keys.searchsorted(wanted, side="right") - first
+        which = np.arange(len(labels)).repeat(sizes)
+        where = np.arange(len(which)) + (first + sizes - sizes.cumsum()).repeat(sizes)
+        return which, days[where], times[where]
+
+    @cached_property
+    def _by_label(self) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
+        """Block and label, day and times of each use, label by label and day by day."""
+        width = len(self._labels) + 1
+        parts = [
+            (number * width + block.labels.astype(np.intp), block.of_uses(block.days), block.times)
+            for number, block in enumerate(self._blocks)
+        ]
+        keys, days, times = map(np.concatenate, zip(*parts, strict=True))
+        order = keys.argsort(kind="stable")
+        return keys[order], days[order], times[order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +214,11 @@ class _Block:
         weights = _weights(np.abs(self.days - day)).astype(sums.dtype)
         for line, own in zip(sums, weights, strict=True):
             add_all(uses, own, line)
+
+
+def _recent(between: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return what is left of a last use so many days ago, or to come."""
+    return np.asarray(np.exp(between / np.float32(-_LAST_USED)))
 
 
 def _weights(between: NDArray[Any]) -> NDArray[np.float64]:
