@@ -148,10 +148,11 @@ def test_after_the_history_only_the_last_use_fades(corpus):
 class TestOfManyLabels:
     """Where a day says too much to be kept, what is asked for is made again: the same, in bits."""
 
-    @pytest.fixture(params=[5, 128])
+    @pytest.fixture(params=[(5, 3), (128, 1 << 16)])
     def brief(self, corpus, monkeypatch, request):
         monkeypatch.setattr(popularity, "_MANY", 0)
-        monkeypatch.setattr(popularity, "_BEST", request.param)
+        monkeypatch.setattr(popularity, "_BEST", request.param[0])
+        monkeypatch.setattr(popularity, "_TOGETHER", request.param[1])
         return Calendar(corpus)
 
     def times(self, brief, corpus):

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from cnp_router.text.kernels import Rows, add_all
 from cnp_router.training.corpus import Corpus
-from cnp_router.training.postings import best_of_lines
+from cnp_router.training.postings import best_of_lines, segments, together
 from cnp_router.training.views.columns import Brief, Table
 
 __all__ = ["YEAR", "About", "Calendar"]
@@ -29,6 +29,7 @@ _TINY = float(np.finfo(np.float32).tiny)
 _USES, _CELLS = 0.25, 8_000_000
 # Of more labels, what a day says of each is not kept but for the best so many.
 _MANY, _BEST = 4_096, 128
+_TOGETHER = 1 << 16  # uses that are looked at together
 
 
 @dataclass(frozen=True)
@@ -153,27 +154,34 @@ class Calendar:
         days, total = days[rows], np.stack([time.total for time in times])[rows].T
         used = self._before[at, :, labels].T * _weights(days - self._starts[at]).astype(np.float32)
         used += self._after[at, :, labels].T * _weights(self._ends[at] - days).astype(np.float32)
-        which, used_on, often = self._uses_of(at, labels)
-        between = np.abs(used_on - days[which])
-        for line, weights in zip(used, _weights(between).astype(np.float32) * often, strict=True):
-            np.add.at(line, which, weights)
-        used /= total
         nearest = np.minimum(days - self._last[at, labels], self._coming[at, labels] - days)
-        np.minimum.at(nearest, which, between)
+        for which, used_on, often in self._uses_of(at, labels):
+            between = np.abs(used_on - days[which])
+            weights = _weights(between).astype(np.float32) * often
+            for line, own in zip(used, weights, strict=True):
+                np.add.at(line, which, own)
+            np.minimum.at(nearest, which, between)
+        used /= total
         faded = np.array([time.faded for time in times], dtype=np.float32)[rows]
         return np.vstack([used, _recent(nearest) * faded])
 
     def _uses_of(
         self, blocks: NDArray[np.intp], labels: NDArray[np.intp]
-    ) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
-        """Return the uses of labels in a block each: of which, on which day, and how many times."""
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]]:
+        """Yield the uses of labels in a block each: of which, on which day, and how many times.
+
+        A part of the labels at a time: some of them are used a lot.
+        """
         keys, days, times = self._by_label
         wanted = blocks * (len(self._labels) + 1) + labels
         first = keys.searchsorted(wanted)
-        sizes = keys.searchsorted(wanted, side="right") - first
-        which = np.arange(len(labels)).repeat(sizes)
-        where = np.arange(len(which)) + (first + sizes - sizes.cumsum()).repeat(sizes)
-        return which, days[where], times[where]
+        ends = np.zeros(len(wanted) + 1, dtype=np.intp)
+        (keys.searchsorted(wanted, side="right") - first).cumsum(out=ends[1:])
+        for begin, end in together(ends, _TOGETHER):
+            which = segments(ends[begin : end + 1])
+            uses = np.arange(ends[begin], ends[end])
+            uses += (first[begin:end] - ends[begin:end])[which]
+            yield begin + which, days[uses], times[uses]
 
     @cached_property
     def _by_label(self) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
