@@ -11,7 +11,7 @@ import pytest
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
 from cnp_router.training.corpus import UNKNOWN, Corpus
 from cnp_router.training.examples import Past
-from cnp_router.training.views import Views
+from cnp_router.training.views import Views, popularity
 from cnp_router.training.views.columns import Pairs
 from cnp_router.training.views.date import DateView
 
@@ -186,3 +186,31 @@ class TestRouter:
         assert router.recall_control.shift != before == 0
         router.save(tmp_path / "model")
         assert load_router(tmp_path / "model").recall_control.shift == router.recall_control.shift
+
+
+@pytest.mark.parametrize("best", [3, 128])
+def test_a_history_of_many_apis_says_the_same(sample, monkeypatch, best):
+    rng = np.random.default_rng(0)
+    first = datetime.date(2006, 1, 1).toordinal()
+    days = first + rng.integers(0, 2_500, len(sample.history))
+    history = History(
+        replace(mashup, date=datetime.date.fromordinal(int(day)))
+        for mashup, day in zip(sample.history, days, strict=True)
+    )
+    past = Past.of(sample.catalog, history, random_state=0)
+    corpus = Corpus.of(past.specifications, past.requests, past.usage, past.membership)
+    asked = np.array([UNKNOWN, first - 900, first, first + 800, first + 800, first + 9_000])
+    texts = [mashup.description for mashup in history[: len(asked)]]
+    requests = past.encoders.encode(texts, asked)
+    gone = [np.arange(row, len(sample.catalog), 4) for row in range(len(asked))]
+
+    def found():
+        views = Views.fit(corpus, past.requests, (*past.kinds, DateView))
+        return [c for absent in ((), gone) for c in views.candidates(views.batch(requests, absent))]
+
+    wanted = found()
+    monkeypatch.setattr(popularity, "_MANY", 0)
+    monkeypatch.setattr(popularity, "_BEST", best)
+    for one, other in zip(found(), wanted, strict=True):
+        for name in ("positions", "features", "next_best", "n_naming"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
