@@ -170,6 +170,15 @@ def test_dense_sparse_and_shared_columns_agree(sizes, n_requests):
     np.testing.assert_array_equal(dense.at(pairs), sparse.at(pairs))
 
 
+def test_what_is_absent_is_not_taken_from_others():
+    kept = np.array([0.5, 0.25], dtype=np.float32)
+    tables = [Table(kept, np.array([0, 1]))]
+    whole = Shared(tables, np.array([0, 1]), exact=lambda _: kept)
+    everyone = Pairs.across([np.array([0, 1])])
+    assert whole.without([np.array([1])]).at(everyone).tolist() == [0.5, 0]
+    assert whole.at(everyone).tolist() == [0.5, 0.25]
+
+
 @pytest.mark.parametrize("n_asked", [1, 40])
 def test_long_sparse_columns_say_the_same(n_asked):
     rng = np.random.default_rng(2)
