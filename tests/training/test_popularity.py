@@ -11,8 +11,8 @@ from cnp_router import Api, Catalog, History, Mashup
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.examples import Past
 from cnp_router.training.views import popularity
-from cnp_router.training.views.columns import Brief
 from cnp_router.training.views.popularity import Calendar
+from cnp_router.training.views.tables import Brief
 
 APIS = [f"api{i}" for i in range(40)]
 CATALOG = Catalog(Api(name, name, "It shows maps.") for name in APIS)

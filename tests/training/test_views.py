@@ -23,9 +23,10 @@ from cnp_router.training.views import (
     together,
 )
 from cnp_router.training.views.base import View
-from cnp_router.training.views.columns import Dense, Pairs, Shared, Sparse, Table, named
+from cnp_router.training.views.columns import Dense, Pairs, Shared, Sparse, named
 from cnp_router.training.views.name_index import NameIndex
 from cnp_router.training.views.names import NamesView
+from cnp_router.training.views.tables import Table
 from cnp_router.training.views.together import _features
 
 

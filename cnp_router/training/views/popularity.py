@@ -16,7 +16,7 @@ from scipy import sparse
 from cnp_router.text.kernels import Rows, add_all
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.postings import best_of_lines, segments, together
-from cnp_router.training.views.columns import Brief, Table
+from cnp_router.training.views.tables import Brief, Table
 
 __all__ = ["YEAR", "About", "Calendar"]
 
