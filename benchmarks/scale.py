@@ -67,16 +67,11 @@ ROWS = {
     "50000x1000000": Row(50_000, 1_000_000),
     "1000000x100000": Row(1_000_000, 100_000),
 }
-NAMES = (*ROWS, "growth", "dask", "vectors", "observing")
+_OTHERS = ("growth", "dask", "vectors", "observing")
+NAMES = (*ROWS, *_OTHERS)
 _DASK, _OBSERVING = "50000x20000", "4556x1345"
 _QUICK = Row(120, 60)
-_QUICK_NAMES = (
-    "4556x1345",
-    "growth",
-    "dask",
-    "vectors",
-    "observing",
-)  # tiny, all rows are the same
+_QUICK_NAMES = ("4556x1345", *_OTHERS)  # tiny, all rows are the same
 _QUICK_GROWTH = 80
 _QUICK_ASKED = 20
 _WORKERS = (1, 2)
@@ -201,12 +196,11 @@ def _dask(options: argparse.Namespace, found: dict[str, Any], save: _Save) -> No
     if absent is not None:
         found["skipped"] = absent
         return
-    row = _QUICK if options.quick else ROWS[_DASK]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "data"
         folder.mkdir()
         do = _doing(options, found, save)
-        do("data", _MAKING, "make", folder, row.apis, row.mashups, options.seed, 1)
+        _write_data(do, _DASK, folder, options, 1)
         for workers in _WORKERS:
             do(f"{workers} workers", options.limit, "dask_fit", folder, workers, options.seed)
 

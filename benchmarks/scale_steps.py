@@ -110,7 +110,7 @@ def serve(folder: Path, model: Path) -> dict[str, Any]:
         **latency,
         **many,
         "serving_megabytes": peak,
-        "quality": {name: router_figures(router, held) for name, held in asked.items()},
+        "quality": _quality(router, asked),
     }
 
 
@@ -154,19 +154,15 @@ def observe(folder: Path, seed: int) -> dict[str, Any]:
     catalog, asked = Catalog.read(folder / "apis.jsonl"), _asked(folder)
     past = sorted(History.read(_past(folder)), key=lambda m: m.date or datetime.date.min)
     n_older, found = 4 * len(past) // 5, {}
-
-    def figures(router: Any) -> dict[str, Any]:
-        return {name: router_figures(router, held) for name, held in asked.items()}
-
     router = fit_router(catalog, History(past[:n_older]), random_state=seed, n_jobs=-1)
-    found["four fifths"] = figures(router)
+    found["four fifths"] = _quality(router, asked)
     began = time.perf_counter()
     for place in range(n_older, len(past), _OBSERVED):
         router.observe(past[place : place + _OBSERVED])
     seconds = time.perf_counter() - began
-    found["the rest observed"] = figures(router)
+    found["the rest observed"] = _quality(router, asked)
     router = fit_router(catalog, History(past), random_state=seed, n_jobs=-1)
-    found["fitted on all"] = figures(router)
+    found["fitted on all"] = _quality(router, asked)
     return {"observed": len(past) - n_older, "observe_seconds": seconds, "learned": found}
 
 
@@ -256,6 +252,11 @@ def without_dask() -> str | None:
     if importlib.util.find_spec("distributed") is None:
         return "dask is not installed (pip install 'cnp-router[dask]')"
     return None
+
+
+def _quality(router: Any, asked: dict[str, History]) -> dict[str, Any]:
+    """Return how good the answers are, by the kind of request."""
+    return {name: router_figures(router, held) for name, held in asked.items()}
 
 
 def _many(router: Any, asked: list[Mashup]) -> dict[str, Any]:

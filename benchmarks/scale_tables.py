@@ -108,13 +108,13 @@ def print_learning(name: str, steps: _Steps) -> None:
 
 def print_quality(name: str, steps: _Steps) -> None:
     """Print how good the answers were, by the kind of request."""
-    rows = []
-    for ranker in steps:
-        for held, figures in steps[ranker].get("quality", {}).items():
-            cells = [_cell(figures, key, digits) for key, digits in _QUALITY.values()]
-            rows.append([ranker.removesuffix(", opened"), held, *cells])
-    if rows:
-        table([["router", "requests", *_QUALITY], *rows])
+    found = {
+        ranker.removesuffix(", opened"): step["quality"]
+        for ranker, step in steps.items()
+        if "quality" in step
+    }
+    if found:
+        _print_quality("router", found)
 
 
 def print_observing(found: _Steps) -> None:
@@ -123,12 +123,7 @@ def print_observing(found: _Steps) -> None:
     if "failed" in step:
         print(f"observing: {step['failed']}.\n")
         return
-    rows = [
-        [stage, held, *(_cell(figures, key, digits) for key, digits in _QUALITY.values())]
-        for stage, kinds in step["learned"].items()
-        for held, figures in kinds.items()
-    ]
-    table([["learned from", "requests", *_QUALITY], *rows])
+    _print_quality("learned from", step["learned"])
     print(f"{step['observed']} mashups were observed in {step['observe_seconds']:.1f} s.\n")
 
 
@@ -192,6 +187,15 @@ def print_summary(results: Mapping[str, Any]) -> None:
         rows.append(["fit with 1 Dask worker / with 2", number(speedup, 2), "1.4", "1.8"])
     if rows:
         table([["", "measured", "floor", "goal"], *rows])
+
+
+def _print_quality(what: str, found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    rows = [
+        [name, held, *(_cell(figures, key, digits) for key, digits in _QUALITY.values())]
+        for name, kinds in found.items()
+        for held, figures in kinds.items()
+    ]
+    table([[what, "requests", *_QUALITY], *rows])
 
 
 def _speedup(found: Mapping[str, Any]) -> float | None:
