@@ -342,7 +342,8 @@ class TestHttp:
                 )
                 wait_for(server, "done")
                 assert [found(server) for _ in range(8)] == [["traffic"]] * 8
-                (model / "manifest.json").write_text("no manifest")
+                (folder / "broken").write_text("no manifest")
+                (folder / "broken").replace(model / "manifest.json")  # nobody sees an empty one
                 wait_for(server, "failed")
                 assert [found(server) for _ in range(8)] == [["traffic"]] * 8
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import threading
 import time
 from contextlib import asynccontextmanager
@@ -40,8 +41,8 @@ def fitted(*apis, history=PAST):
 def damage(folder):
     (file,) = folder.glob("generation-*/state.json")
     file.write_bytes(b"{}")
-    manifest = folder / "manifest.json"
-    manifest.write_bytes(manifest.read_bytes())  # as whoever replaces a model does
+    manifest = folder / "manifest.json"  # replaced at once, as whoever saves a model does
+    shutil.copy(manifest, folder / "copy").replace(manifest)
 
 
 async def until(is_so):
