@@ -105,7 +105,7 @@ def test_it_is_what_the_definition_says(corpus):
 @pytest.mark.parametrize("n_blocks", [1, 2, 7])
 def test_what_is_kept_is_bounded(monkeypatch, n_blocks):
     corpus = corpus_of(HISTORIES["long"])
-    numbers = 8 * (len(corpus.labels) + 1)  # of a block
+    numbers = 8 * (len(corpus.labels) + 2)  # of a block
     monkeypatch.setattr(popularity, "_CELLS", numbers * n_blocks)
     calendar = Calendar(corpus)
     assert len(calendar._blocks) == n_blocks
@@ -190,12 +190,62 @@ class TestOfManyLabels:
             same(found.best(sizes), wanted.best(sizes))
             same(found.best_without(gone, sizes), wanted.best_without(gone, sizes))
 
+    def test_other_days_that_are_asked_for_change_nothing(self, brief, corpus, monkeypatch):
+        days = some_days(corpus)
+        forward = [firsts(brief.about(day)) for day in days]
+        assert [firsts(brief.about(day)) for day in reversed(days)] == forward[::-1]
+        again = Calendar(corpus)
+        monkeypatch.setattr(popularity, "_CELLS", 0)  # what was kept for one makes room for another
+        assert [firsts(again.about(day)) for day in days] == forward
+        assert len(again._spans) == 1
+
     def test_less_is_kept(self, corpus, monkeypatch):
         monkeypatch.setattr(popularity, "_BEST", 3)
         calendar = Calendar(corpus)
         before = calendar.n_kept
         monkeypatch.setattr(popularity, "_MANY", 0)
         assert (before, calendar.n_kept) == (4 * len(corpus.labels), 24)
+
+
+@pytest.fixture(scope="module")
+def changing():
+    """Return a corpus in which what is popular changes all the time."""
+    rng = np.random.default_rng(5)
+    days = rng.integers(0, 3_000, 4_000)
+    firsts = rng.exponential(3, (4_000, 3)).astype(int) + (days // 100)[:, None]
+    apis = [sorted({APIS[i % len(APIS)] for i in own}) for own in firsts.tolist()]
+    return corpus_of([(START + int(day), own) for day, own in zip(days, apis, strict=True)])
+
+
+class TestOfManyDays:
+    """A day is looked up among few labels, with few uses: they are those of all of them."""
+
+    @pytest.fixture
+    def brief(self, changing, monkeypatch):
+        monkeypatch.setattr(popularity, "_MANY", 0)
+        monkeypatch.setattr(popularity, "_BEST", 3)
+        return Calendar(changing)
+
+    def test_the_best_of_each_day(self, changing, brief, monkeypatch):
+        days = range(START - 2, START + 3_002)
+        found = [firsts(brief.about(day)) for day in days]
+        monkeypatch.setattr(popularity, "_MANY", 4_096)
+        calendar = Calendar(changing)
+        assert found == [firsts(calendar.about(day)) for day in days]
+
+    def test_few_are_looked_at(self, changing, brief):
+        for day in range(START, START + 3_000, 40):
+            brief.about(day)
+        n_labels = [len(labels) for labels, _ in brief._spans.values()]
+        assert len(n_labels) > 40
+        assert sum(n_labels) < len(n_labels) * len(changing.labels) / 3
+        for labels, part in brief._spans.values():
+            # And all uses of each day, and all requests.
+            assert part.size <= (len(labels) + 2) * len(part.block.days)
+
+
+def firsts(about):
+    return [own.tolist() for table in about.tables for own in table.best((3, 2))]
 
 
 def same(found, wanted):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,8 @@ from scipy import sparse
 
 from cnp_router.text.kernels import Rows, add_all
 from cnp_router.training.corpus import Corpus
-from cnp_router.training.postings import best_of_lines, segments, together
+from cnp_router.training.keyed import highest
+from cnp_router.training.postings import best, best_of_lines, reached, segments, together
 from cnp_router.training.views.tables import Brief, Table
 
 __all__ = ["YEAR", "About", "Calendar"]
@@ -27,8 +28,9 @@ _TINY = float(np.finfo(np.float32).tiny)
 # A block has about so many uses a label, or more where all blocks would keep more than `_CELLS`
 # numbers.
 _USES, _CELLS = 0.25, 8_000_000
-# Of more labels, what a day says of each is not kept but for the best so many.
-_MANY, _BEST = 4_096, 128
+# Of more labels, what a day says of each is not kept but for the best so many. They are looked for
+# among those that are near the best in the middle of so many days.
+_MANY, _BEST, _SPAN = 4_096, 128, 64
 _TOGETHER = 1 << 16  # uses that are looked at together
 
 
@@ -54,18 +56,22 @@ class Calendar:
     What was used before a day only fades from there on, all of it alike, and so does what was used
     after it on the way back. So the history is cut into blocks, for each of which the sums of what
     was used before and after it are kept, and a day costs the uses of its own block.
+
+    Of many labels it costs those of the labels that may be among the best on a day so near: a
+    weight changes by no more than a known factor in a few days.
     """
 
     def __init__(self, corpus: Corpus) -> None:
         days, which = np.unique(corpus.filled_days, return_inverse=True)
         uses, starts = corpus.uses
         label = np.arange(len(starts)).repeat(corpus.counts[corpus.labels].astype(np.intp))
-        # One label more stands for the requests themselves.
-        rows = np.concatenate([label, np.full(len(which), len(starts))])
-        columns = np.concatenate([which[uses], which])
+        # Two labels more stand for all uses, and for the requests themselves.
+        n = len(starts)
+        rows = np.concatenate([label, np.full(len(uses), n), np.full(len(which), n + 1)])
+        columns = np.concatenate([which[uses], which[uses], which])
         ones = np.ones(len(rows), dtype=np.float32)
-        used = sparse.csc_array((ones, (rows, columns)), shape=(len(starts) + 1, len(days)))
-        self._days, self._labels = days, corpus.labels
+        used = sparse.csc_array((ones, (rows, columns)), shape=(n + 2, len(days)))
+        self._days, self._labels, self._on = days, corpus.labels, used
         self._later = (len(which) - np.bincount(which + 1).cumsum()) / len(which)
         blocks, n_labels = _blocks(days, used), used.shape[0]
         before = _besides(blocks, n_labels, forward=True)
@@ -107,37 +113,99 @@ class Calendar:
         return self._inside(float(self._days[-1]))
 
     def _inside(self, day: float) -> About:
+        if self.is_brief:
+            return self._briefly(day)
         scores, quarter, total = self._scores(day)
-        if not self.is_brief:
-            tables = tuple(Table(own, self._labels) for own in scores)
-            return About(tables, quarter, 0.0, day, total)
-        starts, places, values = best_of_lines(scores, _BEST)
-        briefly = []
-        for line, (begin, end) in enumerate(itertools.pairwise(starts.tolist())):
-            again = functools.partial(self._line, day, line)
-            best = places[begin:end].copy(), values[begin:end].copy()
-            briefly.append(Brief(again, self._labels, *best, are_all=end - begin < _BEST))
-        return About(tuple(briefly), quarter, 0.0, day, total)
+        tables = tuple(Table(own, self._labels) for own in scores)
+        return About(tables, quarter, 0.0, day, total)
+
+    def _briefly(self, day: float) -> About:
+        labels, part = self._contenders(day)
+        shares, quarter, total = part.shares(day)
+        starts, places, values = best_of_lines(shares, _BEST)
+        found = [
+            (labels[places[begin:end]], values[begin:end].copy())
+            for begin, end in itertools.pairwise(starts.tolist())
+        ]
+        found.append(self._last_used(day))
+        tables = [
+            Brief(
+                functools.partial(self._line, day, line),
+                self._labels,
+                *best_ones,
+                are_all=len(best_ones[0]) < _BEST,
+            )
+            for line, best_ones in enumerate(found)
+        ]
+        return About(tuple(tables), quarter, 0.0, day, total)
+
+    def _contenders(self, day: float) -> tuple[NDArray[np.intp], _Part]:
+        """Return the labels whose shares may be among the highest on a day, ascending, and theirs.
+
+        Between the middle of a span and any day of it a weight changes by a known factor at most:
+        who is behind the best by more than its square in the middle is not among them on any day.
+        """
+        at, span = self._block_at(day), int(day // _SPAN)
+        kept = self._spans.get((at, span))
+        if kept is None:
+            middle = min(max((span + 0.5) * _SPAN, float(self._days[0])), float(self._days[-1]))
+            shares = self._scores(middle)[0][:-1]
+            least = reached(shares, _BEST)[:, None] * _weights(np.array([_SPAN + 1.0]))
+            labels = np.flatnonzero((shares >= least).any(axis=0))
+            all_of_them = np.append(labels, [len(self._labels), len(self._labels) + 1])
+            kept = labels, self._part(at).of(all_of_them)
+            if sum(part.size for _, part in list(self._spans.values())) > _CELLS:
+                self._spans.clear()
+            self._spans[at, span] = kept
+        return kept
+
+    @cached_property
+    def _spans(self) -> dict[tuple[int, int], tuple[NDArray[np.intp], _Part]]:
+        return {}
+
+    def _last_used(self, day: float) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Return the labels with the highest scores of the last use, ascending, and these.
+
+        They are looked for on the days around: on twice as many, as long as there are too few.
+        """
+        n_days, on = len(self._days), np.float32(day)
+        size = 1 + _BEST * n_days // self._on.nnz
+        place = int(self._days.searchsorted(on))
+        while True:
+            begin, end = max(place - size, 0), min(place + size, n_days)
+            beyond = self._days[[i for i in (begin - 1, end) if 0 <= i < n_days]]
+            uses = slice(*self._on.indptr[[begin, end]])
+            labels = self._on.indices[uses].astype(np.intp)
+            between = np.abs(self._days[begin:end] - on)
+            scores = _recent(between).repeat(np.diff(self._on.indptr[begin : end + 1]))
+            reach = _recent(np.abs(beyond - on)).max(initial=0)
+            kept = (scores > reach) & (labels < len(self._labels))
+            labels, scores = highest(labels[kept], scores[kept], len(self._labels))
+            if len(labels) >= _BEST or not len(beyond):
+                break
+            size *= 2
+        if len(labels) > _BEST:
+            first = best(scores, _BEST)
+            labels, scores = labels[first], scores[first]
+        return labels, scores
 
     def _scores(self, day: float) -> tuple[NDArray[np.float32], float, NDArray[np.float32]]:
         """Return the scores of all labels on a day: the shares by half-life, and the last use.
 
         Beside them, what all past requests weigh by the first half-life, and all uses by each.
         """
-        at = int(self._starts.searchsorted(day, side="right")) - 1
-        block, before, after = self._blocks[at], self._before[at], self._after[at]
-        fades = _weights(np.array([day - block.start, block.end - day])).astype(np.float32)
-        used = before * fades[:, :1]
-        used += after * fades[:, 1:]
-        block.add_to(used, day)
-        quarter = float(used[0, -1])
-        shares = used[:, :-1]
-        total = np.maximum(shares.sum(axis=1), _TINY)
-        shares /= total[:, None]
-        on = np.float32(day)
+        at = self._block_at(day)
+        shares, quarter, total = self._part(at).shares(day)
+        block, on = self._blocks[at], np.float32(day)
         between = np.minimum(on - self._last[at], self._coming[at] - on)
         np.minimum.at(between, block.labels, block.of_uses(np.abs(block.days - on)))
-        return np.vstack([shares, _recent(between[:-1])]), quarter, total
+        return np.vstack([shares, _recent(between[:-2])]), quarter, total
+
+    def _block_at(self, day: float) -> int:
+        return int(self._starts.searchsorted(day, side="right")) - 1
+
+    def _part(self, at: int) -> _Part:
+        return _Part(self._blocks[at], self._before[at], self._after[at])
 
     def _line(self, day: float, line: int) -> NDArray[np.float32]:
         return np.asarray(self._scores(day)[0][line])
@@ -150,8 +218,20 @@ class Calendar:
         They are those of the tables, to the last bit.
         """
         days = np.array([time.day for time in times], dtype=np.float32)
+        used, nearest = self._used(days, rows, labels)
+        used /= np.stack([time.total for time in times])[rows].T
+        faded = np.array([time.faded for time in times], dtype=np.float32)[rows]
+        return np.vstack([used, _recent(nearest) * faded])
+
+    def _used(
+        self, days: NDArray[np.float32], rows: NDArray[np.intp], labels: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return what the uses of labels weigh, each on the day of its row, and the nearest use.
+
+        The weights are a line for each half-life.
+        """
         at = (self._starts.searchsorted(days, side="right") - 1)[rows]
-        days, total = days[rows], np.stack([time.total for time in times])[rows].T
+        days = days[rows]
         used = self._before[at, :, labels].T * _weights(days - self._starts[at]).astype(np.float32)
         used += self._after[at, :, labels].T * _weights(self._ends[at] - days).astype(np.float32)
         nearest = np.minimum(days - self._last[at, labels], self._coming[at, labels] - days)
@@ -161,9 +241,7 @@ class Calendar:
             for line, own in zip(used, weights, strict=True):
                 np.add.at(line, which, own)
             np.minimum.at(nearest, which, between)
-        used /= total
-        faded = np.array([time.faded for time in times], dtype=np.float32)[rows]
-        return np.vstack([used, _recent(nearest) * faded])
+        return used, nearest
 
     def _uses_of(
         self, blocks: NDArray[np.intp], labels: NDArray[np.intp]
@@ -173,7 +251,7 @@ class Calendar:
         A part of the labels at a time: some of them are used a lot.
         """
         keys, days, times = self._by_label
-        wanted = blocks * (len(self._labels) + 1) + labels
+        wanted = blocks * self._on.shape[0] + labels
         first = keys.searchsorted(wanted)
         ends = np.zeros(len(wanted) + 1, dtype=np.intp)
         (keys.searchsorted(wanted, side="right") - first).cumsum(out=ends[1:])
@@ -186,7 +264,7 @@ class Calendar:
     @cached_property
     def _by_label(self) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
         """Block and label, day and times of each use, label by label and day by day."""
-        width = len(self._labels) + 1
+        width = self._on.shape[0]
         parts = [
             (number * width + block.labels.astype(np.intp), block.of_uses(block.days), block.times)
             for number, block in enumerate(self._blocks)
@@ -224,6 +302,50 @@ class _Block:
             add_all(uses, own, line)
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What was used on some days by labels, and what these used before and after weighs there.
+
+    The weights are as of the first day of the block, and of the next one: by half-life and label.
+    """
+
+    block: _Block
+    before: NDArray[np.float32]
+    after: NDArray[np.float32]
+
+    @property
+    def size(self) -> int:
+        """How many uses it has, beside those that it has sums of."""
+        return len(self.block.labels)
+
+    def shares(self, day: float) -> tuple[NDArray[np.float32], float, NDArray[np.float32]]:
+        """Return the shares of its labels of all uses on a day of it, by half-life.
+
+        Beside them, what all past requests weigh by the first half-life, and all uses by each: the
+        last two labels stand for them.
+        """
+        ends = np.array([day - self.block.start, self.block.end - day])
+        fades = _weights(ends).astype(np.float32)
+        used = self.before * fades[:, :1]
+        used += self.after * fades[:, 1:]
+        self.block.add_to(used, day)
+        quarter, total = float(used[0, -1]), np.maximum(used[:, -2], _TINY)
+        shares = used[:, :-2]
+        shares /= total[:, None]
+        return shares, quarter, total
+
+    def of(self, labels: NDArray[np.intp]) -> _Part:
+        """Return that of some labels alone, which are numbered as they come."""
+        number = np.full(self.before.shape[1], -1, dtype=np.int32)
+        number[labels] = np.arange(len(labels))
+        found = number[self.block.labels]
+        kept = found >= 0
+        starts = np.append(0, kept.cumsum())[self.block.starts].astype(np.int32)
+        times = self.block.times[kept]
+        block = replace(self.block, starts=starts, labels=found[kept], times=times)
+        return _Part(block, self.before[:, labels], self.after[:, labels])
+
+
 def _recent(between: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return what is left of a last use so many days ago, or to come."""
     return np.asarray(np.exp(between / np.float32(-_LAST_USED)))
@@ -246,7 +368,7 @@ def _blocks(days: NDArray[np.float32], used: sparse.csc_array) -> list[_Block]:
         pairs = slice(*used.indptr[[first, stop]])
         starts = (used.indptr[first : stop + 1] - used.indptr[first]).astype(np.int32)
         edges = float(days[first]), float(days[min(stop, len(days) - 1)])
-        labels = used.indices[pairs].astype(np.int32)
+        labels = used.indices[pairs].astype(np.int32, copy=False)
         blocks.append(_Block(*edges, days[first:stop], starts, labels, used.data[pairs]))
     return blocks
 
