@@ -22,7 +22,7 @@ __all__ = ["MOST_PARTNERS", "CoOccurrence"]
 
 DOUBT = 2.0  # mashups of doubt in the denominator
 # Of an API that was used with more others, those that it was used with most are looked at.
-MOST_PARTNERS = 2_048
+MOST_PARTNERS = 512
 _CELLS = 500_000  # of the array in which values are looked up: about what a cache holds
 
 

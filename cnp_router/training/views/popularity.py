@@ -71,7 +71,7 @@ class Calendar:
         columns = np.concatenate([which[uses], which[uses], which])
         ones = np.ones(len(rows), dtype=np.float32)
         used = sparse.csc_array((ones, (rows, columns)), shape=(n + 2, len(days)))
-        self._days, self._labels, self._on = days, corpus.labels, used
+        self._days, self._labels, self._by_day = days, corpus.labels, used
         self._later = (len(which) - np.bincount(which + 1).cumsum()) / len(which)
         blocks, n_labels = _blocks(days, used), used.shape[0]
         before = _besides(blocks, n_labels, forward=True)
@@ -169,15 +169,15 @@ class Calendar:
         They are looked for on the days around: on twice as many, as long as there are too few.
         """
         n_days, on = len(self._days), np.float32(day)
-        size = 1 + _BEST * n_days // self._on.nnz
+        size = 1 + _BEST * n_days // self._by_day.nnz
         place = int(self._days.searchsorted(on))
         while True:
             begin, end = max(place - size, 0), min(place + size, n_days)
             beyond = self._days[[i for i in (begin - 1, end) if 0 <= i < n_days]]
-            uses = slice(*self._on.indptr[[begin, end]])
-            labels = self._on.indices[uses].astype(np.intp)
+            uses = slice(*self._by_day.indptr[[begin, end]])
+            labels = self._by_day.indices[uses].astype(np.intp)
             between = np.abs(self._days[begin:end] - on)
-            scores = _recent(between).repeat(np.diff(self._on.indptr[begin : end + 1]))
+            scores = _recent(between).repeat(np.diff(self._by_day.indptr[begin : end + 1]))
             reach = _recent(np.abs(beyond - on)).max(initial=0)
             kept = (scores > reach) & (labels < len(self._labels))
             labels, scores = highest(labels[kept], scores[kept], len(self._labels))
@@ -251,7 +251,7 @@ class Calendar:
         A part of the labels at a time: some of them are used a lot.
         """
         keys, days, times = self._by_label
-        wanted = blocks * self._on.shape[0] + labels
+        wanted = blocks * self._by_day.shape[0] + labels
         first = keys.searchsorted(wanted)
         ends = np.zeros(len(wanted) + 1, dtype=np.intp)
         (keys.searchsorted(wanted, side="right") - first).cumsum(out=ends[1:])
@@ -264,7 +264,7 @@ class Calendar:
     @cached_property
     def _by_label(self) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
         """Block and label, day and times of each use, label by label and day by day."""
-        width = self._on.shape[0]
+        width = self._by_day.shape[0]
         parts = [
             (number * width + block.labels.astype(np.intp), block.of_uses(block.days), block.times)
             for number, block in enumerate(self._blocks)
