@@ -19,7 +19,7 @@ from cnp_router.llm import OpenAIChatModel
 from cnp_router.llm.switch import SCOPE_VARIABLE
 
 KEY = "sk-test-0123456789abcdef"
-LIMIT = 10.0  # seconds that any test may take
+LIMIT = 60.0  # seconds that any test may take
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,7 @@ class TestWhatIsBrokenOff:
     """Nobody knows how it would have ended: it is neither right nor wrong."""
 
     def late(self, router, plan):
-        settings = ExecutionSettings(wait=(0, 0), timeout=0.2)
+        settings = ExecutionSettings(wait=(0, 0), timeout=1.0)
         net = ContractNet(CATALOG, offline_model(CATALOG), router=router)
         tools = Sources(hanging())
         execution = Executor(net, tools, settings=settings, approve=allow_writes).execute(plan)

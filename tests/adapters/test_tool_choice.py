@@ -7,7 +7,6 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from many_tools import SPECIAL, many_tools
@@ -59,33 +58,34 @@ class TestWithoutARouter:
         assert set(chosen(some, request)) == {"share_price", "weather"}
 
     def test_the_same_tools_are_fitted_once_by_many_runs(self, monkeypatch):
-        fits = []
+        fits, goes_on = [], threading.Event()
 
         def slowly(catalog, history=None):
             fits.append(threading.current_thread())
-            time.sleep(0.2)
+            assert goes_on.wait(20)  # the loop does, meanwhile
             return fit_router(catalog, history)
 
         monkeypatch.setattr(specification_routers, "fit_router", slowly)
-        choice, ticks = ToolChoice(), []
+        choice = ToolChoice()
 
         async def tick():
-            while True:
-                ticks.append(1)
+            while not fits:
                 await asyncio.sleep(0.01)
+            for _ in range(6):
+                await asyncio.sleep(0.01)
+            goes_on.set()
 
         async def run():
             clock = asyncio.create_task(tick())
             runs = [choice.choose(RAIN, [tool_api(t.id, t.description) for t in TOOLS])]
             more = [choice.choose(RAIN, TOOLS) for _ in range(20)]
             answers = await asyncio.gather(*runs, *more)
-            clock.cancel()
+            await clock
             return answers
 
         assert set(asyncio.run(run())) == {("weather",)}
         assert len(fits) == 1
         assert fits[0] is not threading.main_thread()
-        assert len(ticks) > 5  # the loop went on meanwhile
 
     def test_some_of_them_in_any_order_need_no_router_of_their_own(self, monkeypatch):
         fits = []
@@ -130,8 +130,11 @@ class TestWithoutARouter:
         assert len(choice._routers.fitted) == 8
 
     def test_who_gives_up_leaves_the_fit_to_the_others(self, monkeypatch):
+        begun, goes_on = threading.Event(), threading.Event()
+
         def slowly(catalog, history=None):
-            time.sleep(0.2)
+            begun.set()
+            assert goes_on.wait(20)
             return fit_router(catalog, history)
 
         monkeypatch.setattr(specification_routers, "fit_router", slowly)
@@ -139,10 +142,11 @@ class TestWithoutARouter:
 
         async def run():
             first = asyncio.create_task(choice.choose(RAIN, TOOLS))
-            await asyncio.sleep(0.05)
+            assert await asyncio.to_thread(begun.wait, 20)
             second = asyncio.create_task(choice.choose(RAIN, TOOLS))
             await asyncio.sleep(0.01)
             first.cancel()
+            goes_on.set()
             return await asyncio.gather(first, second, return_exceptions=True)
 
         first, second = asyncio.run(run())

@@ -179,13 +179,13 @@ class TestRounds:
 class TestServersThatSpeak:
     """Answers of servers are data: what cannot be used counts as not declared."""
 
-    def order(self, *sources, negotiator=None, **how):
+    def order(self, *sources, negotiator=None, timeout=20.0, **how):
         async def main():
             everyone = {each.name: each for each in sources}
             for name in ("sky", "air", "sun", "phone", "maps"):
                 everyone.setdefault(name, Answering(name, {}, methods=()))
             async with Sources(everyone.values()) as there:
-                by = negotiator or Negotiator(there, timeout=0.5, **how)
+                by = negotiator or Negotiator(there, timeout=timeout, **how)
                 match = {"sky__forecast": 0.9, "air__weather": 0.7, "sun__today": 0.6}
                 found = await by.negotiate(REQUEST, list(match), match=match, category="Weather")
                 return by, found
@@ -244,7 +244,7 @@ class TestServersThatSpeak:
                 await asyncio.sleep(60)
 
         sky = Hanging("sky", {})
-        negotiator, found = self.order(sky)
+        negotiator, found = self.order(sky, timeout=0.5)
         assert found.order[0] == "sky__forecast"
         assert "TimeoutError" in negotiator.notes[0]
 

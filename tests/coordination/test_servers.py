@@ -58,7 +58,7 @@ def nothing_left():
 def negotiated(way: str, mode: str = "auto", **how: str) -> Any:
     async def main() -> Any:
         async with servers(way, mode, **how) as there:
-            negotiator = Negotiator(there, timeout=1.0)
+            negotiator = Negotiator(there, timeout=20.0)
             match = {f"{name}__draw": 0.9 - n / 100 for n, name in enumerate(how)}
             found = await negotiator.negotiate("a map", list(match), match=match)
             return negotiator, found
@@ -185,7 +185,7 @@ def propagated(*, needed=(), times=1, what="", way="object"):
         server = coordinating_server(*what.split())
         async with Sources([McpServer("maps", server=server)]) as there:
             await there.load()
-            negotiator = Negotiator(there, timeout=1.0)
+            negotiator = Negotiator(there, timeout=20.0)
             found = entries()
             kept = [
                 await negotiator.propagate("maps__draw", found, needed=needed) for _ in range(times)

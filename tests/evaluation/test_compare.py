@@ -512,13 +512,15 @@ class TestResume:
         PAST.write(tmp_path / "past.jsonl")
         HELD_OUT.write(tmp_path / "held-out.jsonl")
         code = (
-            "import asyncio, cnp_router.llm.offline as offline\n"
+            "import asyncio, pathlib, cnp_router.llm.offline as offline\n"
             "from cnp_router import *\n"
             "from cnp_router.agents import offline_model\n"
             "from cnp_router.evaluation import compare\n"
             "complete = offline.OfflineChatModel.complete\n"
             "async def slowly(self, request):\n"
-            "    await asyncio.sleep(0.01)\n"
+            "    file = pathlib.Path('run.jsonl')\n"
+            "    if file.exists() and file.read_bytes().count(b'\\n') > 7:\n"
+            "        await asyncio.sleep(600)\n"  # until it is killed
             "    return await complete(self, request)\n"
             "offline.OfflineChatModel.complete = slowly\n"
             "catalog = Catalog.read('apis.jsonl')\n"

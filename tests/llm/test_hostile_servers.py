@@ -170,16 +170,16 @@ def test_the_timeout_is_that_of_a_repair_too():
     request = ChatRequest(FREE.messages, SCHEMA)
     began = time.perf_counter()
     with pytest.raises(ChatTimeoutError) as caught:
-        ask([completion("no", seconds=0.4), HANG], request, timeout=0.8)
-    assert time.perf_counter() - began < 0.4 + 0.8 + 3
+        ask([completion("no", seconds=0.4), HANG], request, timeout=2.0)
+    assert time.perf_counter() - began < 0.4 + 2.0 + 3
     assert caught.value.calls == 1
 
 
 def test_waiting_for_a_place_takes_no_time_of_the_timeout():
     async def main():
         async with (
-            ChatServer(lambda body: completion("x", seconds=0.3)) as server,
-            server.model(max_concurrency=1, timeout=1.0) as model,
+            ChatServer(lambda body: completion("x", seconds=0.6)) as server,
+            server.model(max_concurrency=1, timeout=2.0) as model,
         ):
             return await asyncio.gather(*(model.complete(FREE) for _ in range(4)))
 

@@ -203,7 +203,7 @@ def test_two_processes_share_a_folder(tmp_path):
     for process in both:
         process.start()
     for process in both:
-        process.join(20)
+        process.join(120)
     assert [process.exitcode for process in both] == [0, 0]
     assert len(entries(tmp_path)) == 4
 

@@ -526,10 +526,10 @@ class TestOneWayOut:
         assert "no answer" in done.problem
 
     def test_time_is_bounded(self):
-        settings = ExecutionSettings(wait=(0, 0), timeout=0.05)
+        settings = ExecutionSettings(wait=(0, 0), timeout=1.0)
         acts = [pin("tea", "1"), Delayed(5, pin("milk", "2"))]
         done, *_ = run([plan(job("a"))], acts, executor={"settings": settings})
-        assert "took longer than 0.05 s" in done.problem
+        assert "took longer than 1 s" in done.problem
         assert done.execution.jobs[0].state == "failed"
         assert done.state["pinned"] == {"1": "tea"}
 

@@ -203,11 +203,11 @@ class TestOffered:
         desk = Desk(n_notes=1)
 
         async def offer(_):
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(1.2)
             return True
 
         async def main():
-            settings = ExecutionSettings(wait=(0, 0), timeout=0.1)
+            settings = ExecutionSettings(wait=(0, 0), timeout=1.0)
             execute = executor_of(desk, ScriptedChatModel([pin("tea", "1")]), settings=settings)
             method = PlanAndExecute(None, execute, proven=proven, offer=offer)
             async with execute.sources:

@@ -472,6 +472,7 @@ class TestEnds:
         class GivesUp:
             async def act(self, acting):
                 self.acting = acting
+                self.limit.reschedule(asyncio.get_running_loop().time())
                 try:
                     await asyncio.Event().wait()
                 except asyncio.CancelledError:
@@ -486,7 +487,7 @@ class TestEnds:
         async def main():
             model = acting({}, {InterpretRequest: propose, SelectApis: select("sms", "maps")})
             net = ContractNet(CATALOG, model)
-            async with asyncio.timeout(0.2):
+            async with asyncio.timeout(None) as actor.limit:
                 await net.run(REQUEST, announcement="broadcast", actor=actor)
 
         with pytest.raises(TimeoutError):
@@ -518,13 +519,13 @@ class TestEnds:
 
     def test_the_time_of_the_round_is_not_that_of_the_actor(self):
         async def sleep(acting, first):
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(1.2)
             acting.done(first, text="sun", digest=DIGEST, **PERFORMED)
 
         def do(acting, first):
             return sleep(acting, first)
 
-        outcome = self.act(do, timeout=0.25)
+        outcome = self.act(do, timeout=1.0)
         assert outcome.recommendation == ("maps",)
 
     def test_nobody_is_at_work_any_more_when_it_is_acted(self):

@@ -226,13 +226,14 @@ def test_giving_up_cancels_the_task_and_leaves_the_agent_usable(streaming, how):
     async def give_up():
         async with agent(streaming) as (source, behind):
             if how == "timeout":
-                result = await ask(source, "wait", timeout=0.4)
+                result = await ask(source, "wait", timeout=2.0)
                 assert (result.failure.kind, result.failure.was_done) == ("timeout", "unknown")
                 assert result.notes == ()
             else:
-                task = asyncio.create_task(ask(source, "wait"))
-                await behind.begun.wait()
-                await asyncio.sleep(0.1)  # so that the agent's first word is here
+                heard = asyncio.Event()
+                said = ask(source, "wait", on_progress=lambda step: heard.set())
+                task = asyncio.create_task(said)
+                await heard.wait()  # the agent's first word is here
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
@@ -502,7 +503,7 @@ def answering(text, status=200, **headers):
 def test_no_card(endpoint, kind, said):
     async def apis():
         app = Starlette(routes=[Route("/.well-known/agent-card.json", endpoint)])
-        options = {"max_bytes": 1000, "start_timeout": 0.2}
+        options = {"max_bytes": 1000, "start_timeout": 0.2 if endpoint is hang else 20}
         async with serving(app) as url, A2aAgent("w", url, **options) as source:
             with pytest.raises(kind, match=said) as error:
                 await source.apis()

@@ -68,6 +68,7 @@ class Good:
 
     def __init__(self) -> None:
         self.headers: list[dict[str, str]] = []
+        self.begun = threading.Event()
         self.n_cancelled = 0
         names = ("say", "wait", "wish", "count", "picture", "headers")
         self.tools = [Tool(name=name, input_schema={"type": "object"}) for name in names]
@@ -85,6 +86,7 @@ class Good:
     async def call(self, context: Any, params: CallToolRequestParams) -> Any:
         inputs = params.arguments or {}
         if params.name == "wait":
+            self.begun.set()
             try:
                 await asyncio.sleep(inputs.get("seconds", 100))
             except asyncio.CancelledError:
@@ -163,7 +165,7 @@ class TestGood:
         async def use(server: McpServer) -> tuple[CallResult, CallResult]:
             await server.apis()
             return (
-                await server.call(call("wait", timeout=0.3)),
+                await server.call(call("wait", timeout=1.5)),
                 await server.call(call("say", text="still here")),
             )
 
@@ -177,7 +179,7 @@ class TestGood:
         async def use(server: McpServer) -> CallResult:
             await server.apis()
             task = asyncio.create_task(server.call(call("wait")))
-            await asyncio.sleep(0.2)
+            assert await asyncio.to_thread(good.begun.wait, 20)
             task.cancel()
             await asyncio.wait({task})
             assert task.cancelled()

@@ -409,7 +409,7 @@ class TestCall:
         async def use(server: McpServer) -> tuple[CallResult, CallResult]:
             pid = await server.call(call("pid"))
             task = asyncio.create_task(server.call(call("hang")))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(1)
             task.cancel()
             await asyncio.wait({task})
             assert task.cancelled()
