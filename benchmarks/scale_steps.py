@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import json
+import logging
 import tempfile
 import time
 from dataclasses import replace
@@ -233,7 +234,10 @@ def dask_fit(folder: Path, workers: int, seed: int) -> dict[str, Any]:
     catalog, past = Catalog.read(folder / "apis.jsonl"), History.read(_past(folder))
     with (
         dask.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=logging.ERROR,  # a worker that is slow to end is a warning to it
         ) as cluster,
         dask.Client(cluster) as client,
     ):
