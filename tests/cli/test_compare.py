@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -348,16 +349,51 @@ def test_wrong_usage(compare, arguments, message):
     assert message in result.stderr
 
 
+# Once so many rounds are kept, the next one never ends: it is still running however late it is
+# stopped. As in a terminal: what starts the tests in the background has the signal ignored.
+UNENDING = """
+import asyncio, signal
+from cnp_router.cli import main
+from cnp_router.evaluation.resume import ResumeFile
+from cnp_router.llm.offline import OfflineChatModel
+
+add, complete, kept = ResumeFile.add, OfflineChatModel.complete, []
+
+def counting(self, record):
+    add(self, record)
+    kept.append(record)
+
+async def hanging(self, request):
+    if len(kept) >= MOST:
+        await asyncio.sleep(3600)
+    return await complete(self, request)
+
+ResumeFile.add, OfflineChatModel.complete = counting, hanging
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+
+
+@contextmanager
+def begun(process, *arguments, most, **how):
+    """A comparison that goes on until it is stopped."""
+    with process(*arguments, code=UNENDING.replace("MOST", str(most)), **how) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
 def test_interrupted_it_says_how_to_go_on(process, sample, sample_model, tmp_path):
     sample.history[:40].write(tmp_path / "held-out.jsonl")
     arguments = ("compare", "--model", sample_model, "--history", "held-out.jsonl", "--json")
     file = tmp_path / "run.jsonl"
-    started = process(*arguments, "--resume", "run.jsonl", cwd=tmp_path)
-    while not (file.exists() and file.read_bytes().count(b"\n") > 45):
-        assert started.poll() is None, started.communicate()
-        time.sleep(0.005)
-    started.send_signal(signal.SIGINT)
-    out, err = started.communicate()
+    with begun(process, *arguments, "--resume", "run.jsonl", most=400, cwd=tmp_path) as started:
+        while not (file.exists() and file.read_bytes().count(b"\n") > 45):
+            assert started.poll() is None, started.communicate()
+            time.sleep(0.005)
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate()
     assert (started.returncode, out) == (130, b"")
     assert re.search(rb"\d+ of 520 rounds are finished\.", err)
     assert b"What is finished is in run.jsonl: continue with the same command." in err
@@ -370,12 +406,12 @@ def test_killed_it_goes_on_to_the_same_tables(process, compare, tmp_path, sample
     arguments = ("--model", sample_model, "--history", "held-out.jsonl", "--resume", "run.jsonl")
     file = tmp_path / "run.jsonl"
     some = ("--limit", 12, "--json", "--protocol", "contractor-led")
-    started = process("compare", *arguments, *some, cwd=tmp_path)
-    while not (file.exists() and file.read_bytes().count(b"\n") > 3):
-        assert started.poll() is None, started.communicate()
-        time.sleep(0.005)
-    started.kill()
-    started.communicate()
+    with begun(process, "compare", *arguments, *some, most=20, cwd=tmp_path) as started:
+        while not (file.exists() and file.read_bytes().count(b"\n") > 3):
+            assert started.poll() is None, started.communicate()
+            time.sleep(0.005)
+        started.kill()
+        started.communicate()
     kept = file.read_bytes()
     kept = kept[: kept.rfind(b"\n") + 1]
     assert kept.count(b"\n") < 25

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -307,7 +308,7 @@ def is_running(pid):
         return False
 
 
-def eventually(condition, seconds=10.0):
+def eventually(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
@@ -317,7 +318,7 @@ def eventually(condition, seconds=10.0):
 @pytest.fixture
 def hanging(process, tmp_path):
     """Start a command that waits for a server that never answers; return both."""
-    hangs = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    hangs = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
     works = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
     entry = {"command": sys.executable, "args": ["-c", hangs]}
     document = {"mcpServers": {"hangs": entry, "time": works}}
@@ -328,12 +329,15 @@ def hanging(process, tmp_path):
         "call": ("call", "hangs__it", "--mcp", "mcp.json"),
     }
 
-    def hanging(command):
-        running = process(*commands[command], code=MAIN, cwd=tmp_path)
-        eventually(lambda: file.exists() and file.read_text())
-        return running, int(file.read_text())
+    with ExitStack() as begun:
 
-    return hanging
+        def hanging(command):
+            running = begun.enter_context(process(*commands[command], code=MAIN, cwd=tmp_path))
+            begun.callback(running.kill)
+            eventually(lambda: file.exists() and file.read_text())
+            return running, int(file.read_text())
+
+        yield hanging
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to another process")
@@ -342,7 +346,7 @@ def test_interrupted(hanging, tmp_path, command):
     """Nothing is left of the server, nor of another one that works, and nothing is written."""
     running, server = hanging(command)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err.strip()) == (130, b"", b"Interrupted.")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mcp.json", "pid"]
     eventually(lambda: not is_running(server))
@@ -353,6 +357,6 @@ def test_killed(hanging, tmp_path):
     """A server does not outlive the command, however that ends."""
     running, server = hanging("import")
     running.kill()
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mcp.json", "pid"]
     eventually(lambda: not is_running(server))

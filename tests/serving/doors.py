@@ -75,7 +75,7 @@ def run(work):
     """Run a coroutine to its end, and see that it leaves no task behind."""
 
     async def whole():
-        result = await asyncio.wait_for(work, 30)
+        result = await asyncio.wait_for(work, 120)
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return result
 

@@ -338,7 +338,7 @@ def test_without_a_lock_a_definition_that_changed_since_the_search_is_not_called
             sky.definitions["sky__rain"] = changed
             sky.stale = True
             first = await door.call("sky__rain", {"city": "x"}, found.search_id)
-            for _ in range(100):
+            for _ in range(1500):
                 if door.apis()[0].description == changed.description:
                     break
                 await asyncio.sleep(0.02)

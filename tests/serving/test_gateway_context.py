@@ -142,7 +142,7 @@ def test_a_write_during_a_fault_is_known_as_soon_as_it_can_be(monkeypatch):
             await asyncio.sleep(0.1)
             assert (await read(other)).result.text == "answer 1"  # nobody could tell
             way.works = True  # and nothing more is called there
-            for _ in range(100):
+            for _ in range(1500):
                 await asyncio.sleep(0.02)
                 if (text := (await read(other)).result.text) != "answer 1":
                     return text
@@ -183,7 +183,7 @@ def test_a_write_that_was_given_up_is_known_too(monkeypatch):
             writing.cancel()
             with suppress(asyncio.CancelledError):
                 await writing
-            for _ in range(100):
+            for _ in range(1500):
                 await asyncio.sleep(0.02)
                 if (text := (await read(other)).result.text) != "answer 2":
                     return text

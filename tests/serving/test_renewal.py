@@ -46,7 +46,7 @@ def damage(folder):
 
 
 async def until(is_so):
-    for _ in range(500):
+    for _ in range(6000):
         if is_so():
             return
         await asyncio.sleep(0.01)

@@ -74,7 +74,7 @@ def test_what_came_of_a_search_is_learned(store, tmp_path):
             assert not search.fits
             await door.call("sky__wind", {"city": "Nara"}, search.search_id, client=ANN)
             await door.rate(search.search_id, 5, client=ANN)
-            for _ in range(100):
+            for _ in range(1500):
                 if teaching.sequence:
                     break
                 await asyncio.sleep(0.02)
