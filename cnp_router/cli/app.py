@@ -78,6 +78,11 @@ class Application(Group):
             raise CnpRouterError(f"the output cannot be written: {exc.strerror or exc}") from exc
 
 
+# scikit-learn warns of this where two threads fit at once: each sees the filters of warnings that
+# the other is just setting. Nothing is wrong, and no filter would be seen, either.
+_MISTAKEN = "`sklearn.utils.parallel.delayed` should be used with"
+
+
 class _StderrHandler(logging.Handler):
     """Logs to standard error as it is at that moment, which a test may have replaced."""
 
@@ -101,7 +106,12 @@ def app(context: click.Context) -> None:
     logger.addHandler(handler)
     context.call_on_close(lambda: logger.removeHandler(handler))
     context.with_resource(warnings.catch_warnings())
-    warnings.showwarning = lambda message, *_, **__: note(str(message), "Warning")
+    warnings.showwarning = _show
+
+
+def _show(message: Warning | str, *_: Any, **__: Any) -> None:
+    if not str(message).startswith(_MISTAKEN):
+        note(str(message), "Warning")
 
 
 def _tolerate_any_character() -> None:

@@ -8,10 +8,12 @@ import logging
 import os
 import shlex
 import shutil
+import warnings
 from pathlib import Path
 
 import click
 import pytest
+from sklearn.utils.parallel import delayed
 
 from cnp_router.cli.app import COMMANDS as COMMAND_NAMES
 from cnp_router.cli.app import GROUPS, app
@@ -148,6 +150,21 @@ class TestStreams:
         assert result.exit_code == 0
         assert result.stderr == "Warning: old but good\n"
         assert json.loads(result.stdout)["request"] == "rain"
+
+    def test_warnings_go_there_too_but_for_one_that_is_a_mistake(
+        self, run, monkeypatch, sample_router
+    ):
+        def warning_load(path):
+            function, *_ = delayed(len)(())  # as of a thread that sees no filters of warnings
+            warnings.simplefilter("always")
+            assert function(()) == 0
+            warnings.warn("odd but good", UserWarning, stacklevel=1)
+            return sample_router
+
+        monkeypatch.setattr("cnp_router.training.load_router", warning_load)
+        result = run("recommend", "--model", "m", "--json", "rain")
+        assert result.exit_code == 0
+        assert result.stderr == "Warning: odd but good\n"
 
     def test_the_log_handler_does_not_outlive_the_command(self, run):
         run("graph", "stats")

@@ -218,7 +218,7 @@ def started(*arguments, **streams):
 
 
 def test_interrupted_it_prints_what_was_done(tools):
-    tools(LOOK, WAIT)
+    tools(LOOK, {**WAIT, "after": ["look"]})
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     with started("--plan", "plan.json", stdin=subprocess.DEVNULL, **pipes) as running:
         end = time.monotonic() + 60
