@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from joblib.externals.loky import process_executor
 from joblib.externals.loky.backend import resource_tracker
 
 from cnp_router.exceptions import ModelStoreError
@@ -140,9 +141,23 @@ def _opened_once(generation: Path, build: Build, **settings: Any) -> Any:
     if router is None:
         _opened.clear()
         router = _opened[generation] = load_model(generation.parent, same)
+        _allow_for(generation)
     for name, value in settings.items():
         setattr(router, name, value)
     return router
 
 
 _opened: dict[Path, Any] = {}
+
+
+def _allow_for(generation: Path) -> None:
+    """Let this process map the files of a model, and stay.
+
+    joblib replaces a process that has grown by more than so many bytes, as one that leaks memory:
+    pages of mapped files count, as they are read.
+    """
+    size = sum(file.stat().st_size for file in generation.iterdir())
+    process_executor._MAX_MEMORY_LEAK_SIZE = _LEAK + size
+
+
+_LEAK: int = process_executor._MAX_MEMORY_LEAK_SIZE

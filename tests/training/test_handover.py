@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from joblib.externals.loky import process_executor
 
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
 from cnp_router.exceptions import ModelStoreError
@@ -30,6 +31,18 @@ def handed_over(router):
     """Return the folder that is kept, and what another process makes of it."""
     opened, kept = router._handed_over(router)
     return kept, pickle.loads(pickle.dumps(opened))
+
+
+def test_pages_of_the_model_are_no_leak_of_memory(router, monkeypatch):
+    """joblib would end the process, and every one after it, as soon as some were read."""
+    assert process_executor._MAX_MEMORY_LEAK_SIZE >= 300_000_000
+    monkeypatch.setattr(process_executor, "_MAX_MEMORY_LEAK_SIZE", 0)
+    kept, opened = handed_over(router)
+    opened()
+    size = sum(file.stat().st_size for file in generation_of(kept.model).iterdir())
+    assert size > 10_000
+    allowed = process_executor._MAX_MEMORY_LEAK_SIZE
+    assert allowed == 300_000_000 + size
 
 
 def test_it_is_written_once(router):
