@@ -160,4 +160,4 @@ def _allow_for(generation: Path) -> None:
     process_executor._MAX_MEMORY_LEAK_SIZE = _LEAK + size
 
 
-_LEAK: int = process_executor._MAX_MEMORY_LEAK_SIZE
+_LEAK: int = getattr(process_executor, "_MAX_MEMORY_LEAK_SIZE", 0)
