@@ -24,6 +24,8 @@ __all__ = ["Handover"]
 
 Build = Callable[[Path, dict[str, Any], dict[str, Any]], Any]
 
+_LEAK: int = getattr(process_executor, "_MAX_MEMORY_LEAK_SIZE", 0)  # bytes
+
 
 class Folder:
     """A temporary folder that is there as long as it is referred to, with a model in it.
@@ -158,6 +160,3 @@ def _allow_for(generation: Path) -> None:
     """
     size = sum(file.stat().st_size for file in generation.iterdir())
     process_executor._MAX_MEMORY_LEAK_SIZE = _LEAK + size
-
-
-_LEAK: int = getattr(process_executor, "_MAX_MEMORY_LEAK_SIZE", 0)

@@ -218,20 +218,8 @@ class Calendar:
         They are those of the tables, to the last bit.
         """
         days = np.array([time.day for time in times], dtype=np.float32)
-        used, nearest = self._used(days, rows, labels)
-        used /= np.stack([time.total for time in times])[rows].T
-        faded = np.array([time.faded for time in times], dtype=np.float32)[rows]
-        return np.vstack([used, _recent(nearest) * faded])
-
-    def _used(
-        self, days: NDArray[np.float32], rows: NDArray[np.intp], labels: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return what the uses of labels weigh, each on the day of its row, and the nearest use.
-
-        The weights are a line for each half-life.
-        """
         at = (self._starts.searchsorted(days, side="right") - 1)[rows]
-        days = days[rows]
+        days, total = days[rows], np.stack([time.total for time in times])[rows].T
         used = self._before[at, :, labels].T * _weights(days - self._starts[at]).astype(np.float32)
         used += self._after[at, :, labels].T * _weights(self._ends[at] - days).astype(np.float32)
         nearest = np.minimum(days - self._last[at, labels], self._coming[at, labels] - days)
@@ -241,7 +229,9 @@ class Calendar:
             for line, own in zip(used, weights, strict=True):
                 np.add.at(line, which, own)
             np.minimum.at(nearest, which, between)
-        return used, nearest
+        used /= total
+        faded = np.array([time.faded for time in times], dtype=np.float32)[rows]
+        return np.vstack([used, _recent(nearest) * faded])
 
     def _uses_of(
         self, blocks: NDArray[np.intp], labels: NDArray[np.intp]
