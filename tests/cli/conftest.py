@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,17 +110,21 @@ def files(run, sample):
 
 @pytest.fixture
 def process():
-    """Start the command line, or some code, as a process of its own."""
+    """Start the command line, or some code, as a process of its own, which ends with the test."""
+    with ExitStack() as started:
 
-    def process(*arguments, code=None, module="cnp_router", environment=(), **options):
-        start = ["-c", code] if code else ["-m", module]
-        return subprocess.Popen(
-            [sys.executable, *start, *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **options,
-        )
+        def process(*arguments, code=None, module="cnp_router", environment=(), **options):
+            start = ["-c", code] if code else ["-m", module]
+            begun = subprocess.Popen(
+                [sys.executable, *start, *map(str, arguments)],
+                env={**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                **options,
+            )
+            started.enter_context(begun)
+            started.callback(begun.kill)
+            return begun
 
-    return process
+        yield process

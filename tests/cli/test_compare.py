@@ -6,7 +6,6 @@ import re
 import signal
 import threading
 import time
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -374,26 +373,17 @@ main()
 """
 
 
-@contextmanager
-def begun(process, *arguments, most, **how):
-    """A comparison that goes on until it is stopped."""
-    with process(*arguments, code=UNENDING.replace("MOST", str(most)), **how) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-
-
 def test_interrupted_it_says_how_to_go_on(process, sample, sample_model, tmp_path):
     sample.history[:40].write(tmp_path / "held-out.jsonl")
     arguments = ("compare", "--model", sample_model, "--history", "held-out.jsonl", "--json")
     file = tmp_path / "run.jsonl"
-    with begun(process, *arguments, "--resume", "run.jsonl", most=400, cwd=tmp_path) as started:
-        while not (file.exists() and file.read_bytes().count(b"\n") > 45):
-            assert started.poll() is None, started.communicate()
-            time.sleep(0.005)
-        started.send_signal(signal.SIGINT)
-        out, err = started.communicate()
+    code = UNENDING.replace("MOST", "400")
+    started = process(*arguments, "--resume", "run.jsonl", code=code, cwd=tmp_path)
+    while not (file.exists() and file.read_bytes().count(b"\n") > 45):
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.005)
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate()
     assert (started.returncode, out) == (130, b"")
     assert re.search(rb"\d+ of 520 rounds are finished\.", err)
     assert b"What is finished is in run.jsonl: continue with the same command." in err
@@ -406,12 +396,13 @@ def test_killed_it_goes_on_to_the_same_tables(process, compare, tmp_path, sample
     arguments = ("--model", sample_model, "--history", "held-out.jsonl", "--resume", "run.jsonl")
     file = tmp_path / "run.jsonl"
     some = ("--limit", 12, "--json", "--protocol", "contractor-led")
-    with begun(process, "compare", *arguments, *some, most=20, cwd=tmp_path) as started:
-        while not (file.exists() and file.read_bytes().count(b"\n") > 3):
-            assert started.poll() is None, started.communicate()
-            time.sleep(0.005)
-        started.kill()
-        started.communicate()
+    code = UNENDING.replace("MOST", "20")
+    started = process("compare", *arguments, *some, code=code, cwd=tmp_path)
+    while not (file.exists() and file.read_bytes().count(b"\n") > 3):
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.005)
+    started.kill()
+    started.communicate()
     kept = file.read_bytes()
     kept = kept[: kept.rfind(b"\n") + 1]
     assert kept.count(b"\n") < 25

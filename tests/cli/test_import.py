@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -329,15 +328,12 @@ def hanging(process, tmp_path):
         "call": ("call", "hangs__it", "--mcp", "mcp.json"),
     }
 
-    with ExitStack() as begun:
+    def hanging(command):
+        running = process(*commands[command], code=MAIN, cwd=tmp_path)
+        eventually(lambda: file.exists() and file.read_text())
+        return running, int(file.read_text())
 
-        def hanging(command):
-            running = begun.enter_context(process(*commands[command], code=MAIN, cwd=tmp_path))
-            begun.callback(running.kill)
-            eventually(lambda: file.exists() and file.read_text())
-            return running, int(file.read_text())
-
-        yield hanging
+    return hanging
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to another process")
