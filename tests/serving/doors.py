@@ -80,3 +80,12 @@ def run(work):
         return result
 
     return asyncio.run(whole())
+
+
+async def until(is_so):
+    """Wait until something is so, for a minute at most."""
+    for _ in range(6000):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it has not come to pass")

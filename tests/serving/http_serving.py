@@ -49,6 +49,15 @@ class Tools:
         return FunctionSource("home", [self.forecast, self.dig, self.send], effects=reads)
 
 
+def run(work):
+    """Run a coroutine, for two minutes at most; what MCP's streams watch for stays in the loop."""
+
+    async def bounded():
+        return await asyncio.wait_for(work, 120)
+
+    return asyncio.run(bounded())
+
+
 class Answer:
     """A response: status, headers by their names in lower case, body."""
 

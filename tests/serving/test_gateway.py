@@ -5,7 +5,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from doors import APIS, QUICK, RAIN, SEND, World, gateway, run
+from doors import APIS, QUICK, RAIN, SEND, World, gateway, run, until
 
 from cnp_router import Api, Catalog, fit_router
 from cnp_router.exceptions import (
@@ -191,17 +191,11 @@ def test_a_source_that_fails_at_first_and_comes_back():
             assert door.status()["sources"] == {"mail": "ready", "sky": "failed"}
             assert len(door.apis()) == 2
             broken.unavailable = None
-            for _ in range(1500):
-                if len(door.apis()) == 4:
-                    break
-                await asyncio.sleep(0.02)
+            await until(lambda: len(door.apis()) == 4)
             assert door.status()["sources"] == {"mail": "ready", "sky": "ready"}
             mail.definitions.pop("mail__send")  # it says that its tools changed
             mail.stale = True
-            for _ in range(1500):
-                if len(door.apis()) == 3:
-                    break
-                await asyncio.sleep(0.02)
+            await until(lambda: len(door.apis()) == 3)
             assert "mail__send" not in {api.id for api in door.apis()}
 
     run(main())

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from doors import APIS, QUICK, RAIN, Later, World, gateway, run
+from doors import APIS, QUICK, RAIN, Later, World, gateway, run, until
 
 from cnp_router import Api
 from cnp_router.context import MemoryContextStore, SharedContext
@@ -338,10 +338,7 @@ def test_without_a_lock_a_definition_that_changed_since_the_search_is_not_called
             sky.definitions["sky__rain"] = changed
             sky.stale = True
             first = await door.call("sky__rain", {"city": "x"}, found.search_id)
-            for _ in range(1500):
-                if door.apis()[0].description == changed.description:
-                    break
-                await asyncio.sleep(0.02)
+            await until(lambda: door.apis()[0].description == changed.description)
             second = await door.call("sky__rain", {"city": "x"}, found.search_id)
             return first.result, second.result
 

@@ -8,18 +8,10 @@ import socket
 import time
 
 import pytest
-from http_serving import Answer, home, quiet, served
+from http_serving import Answer, home, quiet, run, served
 
 from cnp_router.serving import Clients
 from cnp_router.serving.http_limits import Guard, Limits
-
-
-def run(main):
-    async def bounded():
-        async with asyncio.timeout(120):
-            return await main
-
-    return asyncio.run(bounded())
 
 
 @pytest.fixture

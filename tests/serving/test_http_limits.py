@@ -8,21 +8,13 @@ import logging
 from contextlib import suppress
 
 import pytest
-from http_serving import Answer, Tools, home, quiet, served
+from http_serving import Answer, Tools, home, quiet, run, served
 
 from cnp_router.exceptions import InputError
 from cnp_router.serving import Client, Clients
 from cnp_router.serving.http_limits import ACCESS_LOG, Guard, Limits, is_loopback
 
 DIG = {"name": "home__dig", "inputs": {"metres": 2}}
-
-
-def run(main):
-    async def bounded():
-        async with asyncio.timeout(120):
-            return await main
-
-    return asyncio.run(bounded())
 
 
 class TestWhere:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from doors import APIS, QUICK, RAIN, gateway, run
+from doors import APIS, QUICK, RAIN, gateway, run, until
 
 from cnp_router import Api, Catalog, Forgetting, Mashup, fit_router, load_router
 from cnp_router.exceptions import InputError, ModelStoreError
@@ -43,14 +43,6 @@ def damage(folder):
     file.write_bytes(b"{}")
     manifest = folder / "manifest.json"  # replaced at once, as whoever saves a model does
     shutil.copy(manifest, folder / "copy").replace(manifest)
-
-
-async def until(is_so):
-    for _ in range(6000):
-        if is_so():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it has not come to pass")
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from doors import APIS, QUICK, World, gateway, run
+from doors import APIS, QUICK, World, gateway, run, until
 
 from cnp_router import Catalog, Forgetting, fit_router
 from cnp_router.exceptions import InputError, ModelCorruptError
@@ -74,10 +74,7 @@ def test_what_came_of_a_search_is_learned(store, tmp_path):
             assert not search.fits
             await door.call("sky__wind", {"city": "Nara"}, search.search_id, client=ANN)
             await door.rate(search.search_id, 5, client=ANN)
-            for _ in range(1500):
-                if teaching.sequence:
-                    break
-                await asyncio.sleep(0.02)
+            await until(lambda: teaching.sequence)
             found = await door.search(request, client=BOB)
             assert door.status()["learns"]
             return search.search_id, found
