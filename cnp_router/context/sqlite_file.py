@@ -43,6 +43,11 @@ class SqliteFile:
     `cure` what to do about one that cannot be used. With a `log`, SQLite writes changes beside the
     file first: it is read while somebody writes. All errors are what `error` makes of a place and
     a problem.
+
+    A file that is moved away, removed or replaced is an error: what is written would be seen by
+    nobody. With `moved`, it may go with its folder, as where another folder takes the place of that
+    one: it goes on there, until there is a file in the other folder, too. That one is opened then,
+    and `moved` is given the connections to both.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class SqliteFile:
         log: bool = False,
         cure: str,
         error: Callable[..., CnpRouterError] = ContextStoreError,
+        moved: Callable[[sqlite3.Connection, sqlite3.Connection], object] | None = None,
     ) -> None:
         self.path = None if path is None else as_path(path)
         self._numbers = (int.from_bytes(application.encode(), "big"), 1)
@@ -63,6 +69,7 @@ class SqliteFile:
         self._has_log = log
         self._cure = cure
         self._error = error
+        self._moved = moved
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         with self._clear_errors():
@@ -108,7 +115,7 @@ class SqliteFile:
         with self._lock, self._clear_errors():
             if self._connection is None:
                 raise self.error("it is closed", cure="open it again")
-            self._check_there()
+            self._check_there(self._connection)
             yield self._connection
 
     @contextmanager
@@ -152,8 +159,7 @@ class SqliteFile:
             connection.close()
             raise
         if self.path is not None:
-            status = self.path.stat()
-            self._place = status.st_dev, status.st_ino
+            self._place, self._folder = _what_is_at(self.path), _what_is_at(self.path.parent)
         self._connection = connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -176,13 +182,23 @@ class SqliteFile:
         if numbers != self._numbers or {row[0] for row in made} != set(self._schema):
             raise self.error("it is something else", cure="name another file")
 
-    def _check_there(self) -> None:
-        """Raise if the file is gone or another one: what is written would be seen by nobody."""
-        if self.path is None:
+    def _check_there(self, connection: sqlite3.Connection) -> None:
+        """Raise if the file is gone or another one, and did not go with its folder."""
+        if self.path is None or (there := _what_is_at(self.path)) == self._place:
             return
-        try:
-            status = self.path.stat()
-        except OSError:
-            status = None
-        if status is None or (status.st_dev, status.st_ino) != self._place:
+        if self._moved is None or _what_is_at(self.path.parent) == self._folder:
             raise self.error("the file was moved away or removed", cure="open it again")
+        if there is not None:
+            self._open()
+            assert self._connection is not None
+            self._moved(connection, self._connection)
+            connection.close()
+
+
+def _what_is_at(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file or folder from any other one; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

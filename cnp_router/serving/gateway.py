@@ -397,7 +397,7 @@ class Gateway:
                 return ()
             try:  # it was called: what came of it is given whatever happens here
                 ended = self._caller.logged(api.id, inputs, doing)
-                self.log.end(begun.number, ended)
+                self.log.end(begun, ended)
             except InputError as exc:
                 _LOGGER.warning("what came of a call is not learned: %s", exc)
                 return ()

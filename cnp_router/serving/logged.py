@@ -92,6 +92,8 @@ class Begun:
 
     Parameters
     ----------
+    search : str
+        The id of its search.
     number : int or None
         Its place in the log; None where what comes of it is not to be noted.
     query : str
@@ -103,6 +105,7 @@ class Begun:
         Empty where what comes of this one is not to be noted.
     """
 
+    search: str
     number: int | None
     query: str
     is_correct: bool | None

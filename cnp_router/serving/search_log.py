@@ -28,7 +28,9 @@ _OWN = "FROM searches WHERE id = ? AND client = ? AND time >= ?"
 class SearchLog:
     """Searches and calls, so that what was found and what came of it belong together.
 
-    Several processes may use one file at once; nobody but its owner may read it. It holds queries,
+    Several processes may use one file at once; nobody but its owner may read it. Where another
+    folder takes the place of its own, it goes on in that which was moved away, until the other one
+    has such a file, too: the searches of before are not known then. It holds queries,
     inputs and results until something was learned from them and the search cannot be used any more,
     then only what was shown, chosen and called. Where nothing is learned, inputs and results never
     come into it; what is confidential never does. Of a search, the first 200 calls are noted.
@@ -54,7 +56,7 @@ class SearchLog:
     >>> log.add(LoggedSearch("a1", "anyone", 0.0, "Rain?", ("weather",), ("weather",), 0.9, True,
     ...                      True))
     >>> begun = log.begin("a1", "anyone", "weather", {"city": "Kyoto"}, since=0.0)
-    >>> log.end(begun.number, LoggedCall("weather", {"city": "Kyoto"}, "no", True, True))
+    >>> log.end(begun, LoggedCall("weather", {"city": "Kyoto"}, "no", True, True))
     >>> log.accuracy()["acted"]
     Accuracy(n_called=1, n_correct=1)
     >>> log.close()
@@ -77,6 +79,7 @@ class SearchLog:
             log=path is not None,
             cure="name another file, or remove this one",
             error=_error,
+            moved=_take_keys,
         )
 
     @property
@@ -145,7 +148,7 @@ class SearchLog:
                 return None
             query, chosen, called, n_calls = row
             if n_calls >= _MOST_CALLS:
-                return Begun(None, query, None, ())
+                return Begun(search_id, None, query, None, ())
             connection.execute(
                 "UPDATE searches SET n_calls = n_calls + 1 WHERE id = ?", (search_id,)
             )
@@ -158,7 +161,7 @@ class SearchLog:
                     (json.dumps([*known, api]), is_correct, search_id),
                 )
             if not teaches:
-                return Begun(None, query, is_correct, ())
+                return Begun(search_id, None, query, is_correct, ())
             earlier = connection.execute(
                 "SELECT api, inputs, observation, success, served FROM calls WHERE search = ? "
                 "ORDER BY number DESC LIMIT ?",
@@ -174,31 +177,33 @@ class SearchLog:
                 "INSERT INTO calls VALUES (NULL, ?, NULL, ?, ?, ?, '', NULL, 0, ?)",
                 (search_id, now, api, content, now + within),
             ).lastrowid
-            return Begun(
-                number, query, is_correct, tuple(call_of(row).step for row in reversed(earlier))
-            )
+            steps = tuple(call_of(row).step for row in reversed(earlier))
+            return Begun(search_id, number, query, is_correct, steps)
 
         begun = self._file.use(begin)
         if begun is None:
             raise UnknownSearchError(search_id)
         return begun
 
-    def end(self, number: int | None, call: LoggedCall | None) -> None:
+    def end(self, begun: Begun, call: LoggedCall | None) -> None:
         """Note what came of a call that was begun; None: nothing was called after all."""
-        if number is None:
+        if begun.number is None:
             return
+        own = begun.number, begun.search  # in another file, the number is that of another call
 
         def end(connection: sqlite3.Connection) -> None:
-            search = "SELECT search FROM calls WHERE number = ?"
-            query = f"UPDATE searches SET last = ? WHERE id = ({search})"
-            connection.execute(query, (self.clock(), number))
+            connection.execute(
+                "UPDATE searches SET last = ? WHERE id = "
+                "(SELECT search FROM calls WHERE number = ? AND search = ?)",
+                (self.clock(), *own),
+            )
             if call is None:
-                connection.execute("DELETE FROM calls WHERE number = ?", (number,))
+                connection.execute("DELETE FROM calls WHERE number = ? AND search = ?", own)
                 return
             connection.execute(
                 "UPDATE calls SET observation = ?, success = ?, served = ?, open_until = 0 "
-                "WHERE number = ?",
-                (call.observation, call.success, call.served, number),
+                "WHERE number = ? AND search = ?",
+                (call.observation, call.success, call.served, *own),
             )
 
         self._file.use(end)
@@ -407,6 +412,12 @@ class SearchLog:
 
     def __repr__(self) -> str:
         return f"SearchLog({'in memory' if self.path is None else repr(str(self.path))})"
+
+
+def _take_keys(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
+    """Take over which acts were done: they are not to be done again."""
+    keys = old.execute("SELECT * FROM keys").fetchall()
+    new.executemany("INSERT OR IGNORE INTO keys VALUES (?, ?)", keys)
 
 
 def _error(where: str, problem: str, *, cure: str | None = None) -> DataFileError:

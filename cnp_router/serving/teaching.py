@@ -48,7 +48,8 @@ class Teaching:
     Parameters
     ----------
     path : str or Path
-        The file of the store. Made when there is something to teach; its folder too.
+        The file of the store. Made when there is something to teach; its folder too, unless it was
+        there at first: another folder may be about to take its place, with a store of its own.
     router : Router, optional
         Learns where it can, as a `LearnedRouter` does.
     idle : float > 0, seconds, default=300.0
@@ -86,7 +87,7 @@ class Teaching:
     >>> log.add(LoggedSearch("a1", "ann", 0.0, "Rain?", ("weather",), ("weather",), 0.9, True,
     ...                      True))
     >>> begun = log.begin("a1", "ann", "weather", {}, since=0.0)
-    >>> log.end(begun.number, LoggedCall("weather", {}, "no", True, True))
+    >>> log.end(begun, LoggedCall("weather", {}, "no", True, True))
     >>> log.finish_own()
     >>> teaching.turn(log), teaching.sequence, round(teaching.reputation.rate("weather"), 2)
     (1, 2, 0.67)
@@ -119,6 +120,7 @@ class Teaching:
         self._last: Experience | None = None
         self._has_begun = False
         self._seen: tuple[int, ...] = ()
+        self._has_folder = self.path.parent.is_dir()
 
     def turn(self, log: SearchLog, in_turn: InTurn = lambda work: work()) -> int:
         """Take over what others have taught, then teach what is over.
@@ -182,7 +184,8 @@ class Teaching:
             return
         self.take_over(in_turn)
         observer = RouterObserver(router)  # type: ignore[arg-type]  # as it learns, it is one
-        if self.sequence:  # of later records, all learn in the next turn
+        # Another folder may have none. Of later records, all learn in the next turn.
+        if self.sequence and self.path.exists():
             observer.apply(OnlineStore.records_after(self.path, 0)[1][: self.sequence])
         self._router = router
         self._observers = [self.next_tool, self.reputation, observer]
@@ -261,6 +264,10 @@ class Teaching:
         """Have the store observe what is over; return how many parts that were."""
         if not finished:
             return 0
+        if self._has_folder and not self.path.parent.is_dir():
+            raise ModelStoreError(
+                f"{self.path.parent}: it was moved away or removed (put it back, or another one)"
+            )
         n_taught, new = 0, list[Experience]()
         try:
             # Checkpoints only at the end: what is new is learned at once, as that is quicker.

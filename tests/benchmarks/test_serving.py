@@ -51,7 +51,7 @@ def test_calls_are_counted_in_log_and_store(tmp_path):
             log.add(LoggedSearch(name, "ann", 0.0, "Rain?", ("w",), ("w",), 0.9, True, True))
         for name in ("a", "b", "b"):
             begun = log.begin(name, "ann", "w", {}, since=0.0)
-            log.end(begun.number, LoggedCall("w", {}, "no", True, True))
+            log.end(begun, LoggedCall("w", {}, "no", True, True))
     with OnlineStore(tmp_path / "online.sqlite", []) as store:
         store.observe(Trajectory("search-d", "Rain?", (Step("w"),)))
         store.observe(Trajectory("search-e", "Rain?", (Step("w"),)))

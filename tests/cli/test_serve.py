@@ -180,6 +180,35 @@ def nothing_is_left(folder):
     return list((folder / "tmp").iterdir()) == []
 
 
+def only(name):
+    return Catalog([Api(name, name, f"The {name} of a city.")])
+
+
+def found(server):
+    _, answer = server.ask("/v1/search", {"query": "the traffic or weather of a city"})
+    return [tool["name"] for tool in json.loads(answer)["tools"]]
+
+
+@contextmanager
+def asked(server):
+    """Have a server asked all the time by two threads; gives what they were answered, by status."""
+    statuses, is_over = [], threading.Event()
+
+    def ask():
+        while not is_over.is_set():
+            statuses.append(server.ask("/v1/search", {"query": "the weather of a city"})[0])
+
+    asking = [threading.Thread(target=ask) for _ in range(2)]
+    for each in asking:
+        each.start()
+    try:
+        yield statuses
+    finally:
+        is_over.set()
+        for each in asking:
+            each.join()
+
+
 class TestHttp:
     def test_from_start_to_end(self, folder):
         with http_server(folder, "--log") as server:
@@ -316,19 +345,9 @@ class TestHttp:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_a_model_is_replaced_while_it_answers(self, folder, workers):
         """By another process that fits; no answer is dropped, and a broken one is not taken."""
-        model, statuses, is_over = folder / "model", [], threading.Event()
-        old, new = (Catalog([Api(n, n, f"The {n} of a city.")]) for n in ("weather", "traffic"))
-        fit_router(old).save(model)
-        new.write(folder / "new.jsonl")
-
-        def found(server):
-            status, answer = server.ask("/v1/search", {"query": "the traffic or weather of a city"})
-            statuses.append(status)
-            return [tool["name"] for tool in json.loads(answer)["tools"]]
-
-        def ask(server):
-            while not is_over.is_set():
-                found(server)
+        model = folder / "model"
+        fit_router(only("weather")).save(model)
+        only("traffic").write(folder / "new.jsonl")
 
         def wait_for(server, outcome):
             counter = f'cnp_router_model_renewals_total{{worker="%d",outcome="{outcome}"}} 1.0'
@@ -340,10 +359,7 @@ class TestHttp:
         given = ("--http", "--port", 0, "--model", "model", "--workers", workers)
         with started(folder, *given, "--model-check", 0.1) as server:
             assert found(server.wait()) == ["weather"]
-            asking = [threading.Thread(target=ask, args=(server,)) for _ in range(2)]
-            for each in asking:
-                each.start()
-            try:
+            with asked(server) as statuses:
                 fit = ("fit", "--catalog", "new.jsonl", "--output", "model", "--overwrite")
                 subprocess.run(
                     [sys.executable, "-m", "cnp_router", *fit],
@@ -359,10 +375,6 @@ class TestHttp:
                 (folder / "broken").replace(model / "manifest.json")  # nobody sees an empty one
                 wait_for(server, "failed")
                 assert [found(server) for _ in range(8)] == [["traffic"]] * 8
-            finally:
-                is_over.set()
-                for each in asking:
-                    each.join()
             code, said = server.end()
         assert code == 0
         assert len(statuses) > 20
@@ -372,6 +384,37 @@ class TestHttp:
         assert len(broken) == workers
         for line in broken:
             assert line.startswith("Warning: the model before goes on answering: model: the model")
+
+    @pytest.mark.skipif(os.name != "posix", reason="an open folder cannot be moved there")
+    @pytest.mark.parametrize("is_link", [True, False])
+    def test_another_folder_takes_the_place_of_that_of_the_model(self, folder, is_link):
+        model = folder / "model"
+        fit_router(only("weather")).save(folder / "one" if is_link else model)
+        fit_router(only("traffic")).save(folder / "two")
+        if is_link:
+            model.symlink_to("one")
+        with started(
+            folder, "--http", "--port", 0, "--model", "model", "--model-check", 0.1
+        ) as server:
+            server.wait()
+            before = json.loads(server.ask("/v1/search", {"query": "weather"})[1])
+            with asked(server) as statuses:
+                if is_link:
+                    (folder / "next").symlink_to("two")
+                    (folder / "next").replace(model)
+                else:
+                    model.rename(folder / "one")
+                    begun = len(statuses)
+                    while len(statuses) < begun + 8:
+                        time.sleep(0.01)
+                    (folder / "two").rename(model)
+                until = time.monotonic() + 60
+                while found(server) != ["traffic"]:
+                    assert time.monotonic() < until
+            rating = {"search_id": before["search_id"], "rating": 5}
+            assert server.ask("/v1/feedback", rating)[0] == 200
+            assert server.end()[0] == 0
+        assert set(statuses) == {200}
 
     def test_it_says_what_it_starts_serves_and_declines(self, folder):
         document = json.loads((folder / "mcp.json").read_text())

@@ -17,7 +17,8 @@ from cnp_router import Api, Catalog, Forgetting, Mashup, fit_router, load_router
 from cnp_router.exceptions import InputError, ModelStoreError
 from cnp_router.history import History
 from cnp_router.online import OnlineStore
-from cnp_router.serving import Gateway, Renewal, Teaching
+from cnp_router.serving import Gateway, LoggedSearch, Renewal, SearchLog, Teaching
+from cnp_router.serving.logged import LoggedCall
 
 SNOW = Api("sky__snow", "snow", "Forecasts how deep the snow is on a mountain.", (), None, "reads")
 PAST = History([Mashup(f"m{n}", f"rain in town {n}", ("sky__rain",)) for n in range(9)])
@@ -278,6 +279,28 @@ class TestWhatWasLearned:
         self.observed(folder, 1)
         teaching.take_over()
         assert len(router.history) == len(PAST) + 1
+
+    def test_another_folder_has_a_store_of_its_own(self, folder):
+        self.observed(folder)
+        teaching = Teaching(folder / "online.sqlite", load_router(folder))
+        teaching.take_over()
+        folder.rename(folder.with_name("old"))
+        with SearchLog() as log:
+            log.add(LoggedSearch("s1", "ann", log.clock(), "ice", (), (), 0.9, True, True, 5))
+            begun = log.begin("s1", "ann", RAIN.id, {}, since=0.0)
+            log.end(begun, LoggedCall(RAIN.id, {}, "x", True, True))
+            log.finish_own()
+            assert teaching.turn(log) == 0
+            assert "moved away" in teaching.problem
+            assert not folder.exists()  # where the other one is to come
+            router = fitted(*APIS)
+            router.save(folder)
+            teaching.renew(router)
+            assert len(router.history) == len(PAST)
+            assert teaching.turn(log) == 1
+        assert teaching.problem == ""
+        assert len(router.history) == len(PAST) + 1
+        assert len(OnlineStore.records_after(folder / "online.sqlite", 0)[1]) == 2
 
     def test_a_store_that_cannot_be_read(self, folder):
         self.observed(folder)

@@ -31,7 +31,7 @@ def search(name, **fields):
 
 def call(log, name, api, success=True):
     begun = log.begin(name, "ann", api, {}, since=0.0)
-    log.end(begun.number, LoggedCall(api, {}, "x", success, bool(success)))
+    log.end(begun, LoggedCall(api, {}, "x", success, bool(success)))
     return begun
 
 
@@ -149,7 +149,7 @@ def test_a_search_is_not_over_while_a_call_runs_for_it():
         log.rate("s1", "ann", 5, since=0.0)
         now[0] += 399  # longer than a search without a call waits
         assert log.finished(idle=300) == ()
-        log.end(begun.number, LoggedCall("a", {}, "x", True, True))
+        log.end(begun, LoggedCall("a", {}, "x", True, True))
         (over,) = log.finished(idle=300)
         assert (over.search, over.rating, [c.served for c in over.calls]) == ("s1", 5, [True, True])
         log.was_taught(over)
@@ -172,7 +172,7 @@ def test_of_a_search_so_many_calls_are_noted():
             None,
             (),
         )
-        log.end(begun.number, LoggedCall("b", {"x": "y"}, "z", True, True))
+        log.end(begun, LoggedCall("b", {"x": "y"}, "z", True, True))
         assert log.searches()[0].called == ("a",)
         (over,) = log.finished(idle=11)  # from the last that was noted on
         assert [each.api for each in over.calls] == ["a"] * 200
@@ -249,6 +249,60 @@ def test_a_file_that_goes_away(tmp_path):
         with pytest.raises(DataFileError, match="moved away or removed") as error:
             log.add(search("s1"))
     assert str(error.value).count("the log of searches") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a folder with an open file cannot be moved there")
+class TestAnotherFolder:
+    """One takes the place of the folder that the log is in."""
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        (tmp_path / "model").mkdir()
+        return tmp_path / "model"
+
+    def test_it_goes_on_where_that_was_moved(self, folder):
+        with SearchLog(folder / "log") as log:
+            log.add(search("s1"))
+            begun = log.begin("s1", "ann", "a", {}, since=0.0)
+            folder.rename(folder.with_name("old"))
+            log.add(search("s2"))
+            log.end(begun, LoggedCall("a", {}, "x", True, True))
+            assert not folder.exists()
+            folder.mkdir()
+            log.rate("s1", "ann", 5, since=0.0)
+            (over,) = log.finished(idle=1e9)
+            assert (over.search, [each.served for each in over.calls]) == ("s1", [True])
+        assert list(folder.iterdir()) == []
+        with SearchLog(folder.with_name("old") / "log") as log:
+            assert [each.id for each in log.searches()] == ["s2", "s1"]
+
+    def test_it_goes_on_in_the_file_of_the_other(self, folder):
+        with SearchLog(folder / "log") as log:
+            log.add(search("s1"))
+            begun = log.begin("s1", "ann", "a", {}, since=0.0)
+            assert log.claim_key("k")
+            folder.rename(folder.with_name("old"))
+            folder.mkdir()
+            with SearchLog(folder / "log") as other:
+                other.add(search("s2"))
+                assert other.begin("s2", "ann", "b", {}, since=0.0).number == begun.number
+                log.end(begun, LoggedCall("a", {}, "x", True, True))
+                (step,) = other.begin("s2", "ann", "c", {}, since=0.0).steps
+                assert (step.tool, step.observation) == ("b", "")
+                with pytest.raises(UnknownSearchError):
+                    log.rate("s1", "ann", 5, since=0.0)
+                assert not other.claim_key("k")
+                assert not log.claim_key("k")
+
+    def test_a_file_that_goes_away_later(self, folder):
+        with SearchLog(folder / "log") as log:
+            folder.rename(folder.with_name("old"))
+            folder.mkdir()
+            SearchLog(folder / "log").close()
+            log.add(search("s1"))
+            (folder / "log").unlink()
+            with pytest.raises(DataFileError, match="moved away or removed"):
+                log.add(search("s2"))
 
 
 @pytest.mark.parametrize("most", [0, -1, 2.5])

@@ -47,7 +47,7 @@ def searched(log, name, *calls, client="ann", query="rain in a city", rating=Non
 def called(log, name, *calls, client="ann"):
     for call in calls:
         begun = log.begin(name, client, call.api, call.inputs, since=0.0)
-        log.end(begun.number, call)
+        log.end(begun, call)
 
 
 def good(api, observation="sun"):
