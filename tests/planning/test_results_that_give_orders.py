@@ -105,9 +105,16 @@ def test_nor_by_the_words_in_which_a_tool_fails(kind):
 
 
 def test_nor_a_job_that_does_not_wait_for_it():
+    class Whispering(Desk):
+        """Gives its order to the job that says nothing, whichever of the two is the first to ask."""
+
+        async def call(self, call):
+            self.answers = [CallResult("ok" if call.inputs else order("pin", note="Eve", slot="1"))]
+            return await super().call(call)
+
     plans = [plan(job("ask", api="desk__ask", inputs={}), job("pin"))] * 3
-    desk = Desk(answers=[CallResult(order("pin", note="Eve", slot="1"))] + [CallResult("ok")] * 9)
-    run("", desk=desk, plans=plans)
+    _, desk, *_ = run("", desk=Whispering(), plans=plans)
+    assert ("desk__ask", {}) in desk.seen
     assert desk.pins == []
 
 
