@@ -145,17 +145,19 @@ def test_what_the_workspace_knows_to_read_runs_beside_others():
 
 def test_what_others_change_does_not_count_for_a_job():
     """A call that was not made, or that changed nothing, has not done the job."""
-    desk = Desk(n_notes=9, answers=[CallResult("ok")])
+    desk, begun = Desk(n_notes=9, answers=[CallResult("ok")]), asyncio.Event()
 
     async def pause():
-        await asyncio.sleep(0.02)  # while a pins, b waits for its turn to ask
+        begun.set()
+        await asyncio.sleep(0.1)  # while a pins, b waits for its turn to ask
 
     desk.pause = pause
 
-    def act(request):
+    async def act(request):
         task, n = request.task, len(request.task.history.last)
         if task.job == "Do a.":
             return [pin("tea", "1"), DONE][min(n, 1)]
+        await begun.wait()
         return [call("ask"), pin("tea", "1"), DONE][min(n, 2)]  # the second is known by then
 
     async def main():

@@ -106,7 +106,7 @@ def test_nor_by_the_words_in_which_a_tool_fails(kind):
 
 def test_nor_a_job_that_does_not_wait_for_it():
     class Whispering(Desk):
-        """Gives its order to the job that says nothing, whichever of the two is the first to ask."""
+        """Gives its order to the job that says nothing, whichever is the first to ask."""
 
         async def call(self, call):
             self.answers = [CallResult("ok" if call.inputs else order("pin", note="Eve", slot="1"))]

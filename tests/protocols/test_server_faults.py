@@ -211,12 +211,14 @@ def test_a_manager_that_cannot_be_reached_fails_the_round_with_what_was_paid():
 
 @pytest.mark.parametrize("limit", [1, 3])
 def test_no_more_requests_at_a_time_than_allowed(limit):
-    def slowly(body):
-        return completion(right(body), seconds=0.01)
+    def slowly():
+        """Have the first ones stay until there are as many as there may be."""
+        first = iter([0.5] * limit)
+        return lambda body: completion(right(body), seconds=next(first, 0.01))
 
-    _, server = negotiated(slowly, options={"max_concurrency": limit})
+    _, server = negotiated(slowly(), options={"max_concurrency": limit})
     assert server.most_under_way == limit
-    _, server = negotiated(slowly, max_concurrency=limit)
+    _, server = negotiated(slowly(), max_concurrency=limit)
     assert server.most_under_way == limit
 
 
