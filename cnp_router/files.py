@@ -33,6 +33,7 @@ __all__ = [
     "lock",
     "object_of",
     "objects_of",
+    "place_of",
     "read_json",
     "read_jsonl",
     "read_text",
@@ -384,6 +385,15 @@ def is_same_file(one: str | Path, other: str | Path) -> bool:
         return Path(one).samefile(other)
     except OSError:  # one is not there
         return Path(one).resolve() == Path(other).resolve()
+
+
+def place_of(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file or folder from another at its path; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def check_writable(path: str | Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cnp_router.exceptions import CnpRouterError, ContextStoreError
-from cnp_router.files import as_path, reason
+from cnp_router.files import as_path, place_of, reason
 
 __all__ = ["SqliteFile", "is_refused"]
 
@@ -136,7 +136,8 @@ class SqliteFile:
                 cure = _LET
             raise self.error(f"cannot be used: {reason(exc)}", cure=cure) from exc
 
-    def _open(self) -> None:
+    def _open(self, before: sqlite3.Connection | None = None) -> None:
+        """Open what is at the path; `before` is what it takes the place of."""
         if self.path is not None:
             if self.path.is_dir():
                 raise IsADirectoryError(None, "is a folder")
@@ -155,11 +156,13 @@ class SqliteFile:
         )
         try:
             self._prepare(connection)
+            if before is not None and self._moved is not None:
+                self._moved(before, connection)
         except BaseException:
             connection.close()
             raise
         if self.path is not None:
-            self._place, self._folder = _what_is_at(self.path), _what_is_at(self.path.parent)
+            self._place, self._folder = place_of(self.path), place_of(self.path.parent)
         self._connection = connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -184,21 +187,13 @@ class SqliteFile:
 
     def _check_there(self, connection: sqlite3.Connection) -> None:
         """Raise if the file is gone or another one, and did not go with its folder."""
-        if self.path is None or (there := _what_is_at(self.path)) == self._place:
+        if self.path is None:
             return
-        if self._moved is None or _what_is_at(self.path.parent) == self._folder:
+        there = place_of(self.path)
+        if there is not None and there == self._place:
+            return
+        if self._moved is None or place_of(self.path.parent) == self._folder:
             raise self.error("the file was moved away or removed", cure="open it again")
         if there is not None:
-            self._open()
-            assert self._connection is not None
-            self._moved(connection, self._connection)
+            self._open(connection)
             connection.close()
-
-
-def _what_is_at(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file or folder from any other one; None where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -29,8 +29,9 @@ from cnp_router.exceptions import (
     ModelStoreError,
     ModelVersionError,
 )
-from cnp_router.files import lock
+from cnp_router.files import lock, place_of
 from cnp_router.history import Mashup, parse_mashup
+from cnp_router.kept_files import identity
 from cnp_router.records import Record
 from cnp_router.storage import state_from_bytes, state_to_bytes
 from cnp_router.trajectories import Trajectory, parse_trajectory
@@ -229,12 +230,7 @@ class Database:
 
     def _places(self) -> list[tuple[int, int] | None]:
         """Return device and inode of the file and of its log, as they are at the path."""
-        found: list[tuple[int, int] | None] = [None, None]
-        for place, path in enumerate((self._absolute, _beside(self._absolute, "wal"))):
-            with suppress(OSError):
-                status = path.stat()
-                found[place] = status.st_dev, status.st_ino
-        return found
+        return [place_of(self._absolute), place_of(_beside(self._absolute, "wal"))]
 
 
 def encode(record: Experience) -> Entry:
@@ -412,10 +408,10 @@ def _locked(path: Path) -> IO[bytes]:
 
 def _version(path: Path) -> tuple[tuple[int, ...], int]:
     """Return what changes with the file, and the bytes of its log (0 without)."""
-    status, log = path.stat(), 0
+    file, log = identity(path.stat()), 0
     with suppress(FileNotFoundError):
         log = _beside(path, "wal").stat().st_size
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns), log
+    return file, log
 
 
 def _beside(path: Path, what: str) -> Path:

@@ -51,11 +51,7 @@ class Tools:
 
 def run(work):
     """Run a coroutine, for two minutes at most; what MCP's streams watch for stays in the loop."""
-
-    async def bounded():
-        return await asyncio.wait_for(work, 120)
-
-    return asyncio.run(bounded())
+    return asyncio.run(asyncio.wait_for(work, 120))
 
 
 class Answer:
