@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # a checkout that they may not write to.
 settings.register_profile("cnp-router", deadline=None, database=None, print_blob=True)
 settings.load_profile("cnp-router")
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LOCAL = {"127.0.0.1", "::1", "localhost"}
 _switch = pytest.MonkeyPatch()
