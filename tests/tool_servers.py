@@ -162,7 +162,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until(true: Any, seconds: float = 10.0) -> bool:
+def wait_until(true: Any, seconds: float = 60.0) -> bool:
     """Return whether something becomes true within some seconds."""
     deadline = time.monotonic() + seconds
     while not true():

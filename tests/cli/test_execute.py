@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tool_servers import wait_until
 
 from cnp_router.catalog import Api
 from cnp_router.cli.live_view import LiveView, question
@@ -221,10 +222,7 @@ def test_interrupted_it_prints_what_was_done(tools):
     tools(LOOK, {**WAIT, "after": ["look"]})
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     with started("--plan", "plan.json", stdin=subprocess.DEVNULL, **pipes) as running:
-        end = time.monotonic() + 60
-        while not Path("waiting").exists():
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        assert wait_until(Path("waiting").exists)
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
     assert running.returncode == 130

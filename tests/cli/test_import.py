@@ -4,10 +4,10 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tool_servers import wait_until
 
 from cnp_router.catalog import Catalog
 from cnp_router.sources.lock_file import LockFile
@@ -307,13 +307,6 @@ def is_running(pid):
         return False
 
 
-def eventually(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def hanging(process, tmp_path):
     """Start a command that waits for a server that never answers; return both."""
@@ -330,7 +323,7 @@ def hanging(process, tmp_path):
 
     def hanging(command):
         running = process(*commands[command], code=MAIN, cwd=tmp_path)
-        eventually(lambda: file.exists() and file.read_text())
+        assert wait_until(lambda: file.exists() and file.read_text())
         return running, int(file.read_text())
 
     return hanging
@@ -345,7 +338,7 @@ def test_interrupted(hanging, tmp_path, command):
     out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err.strip()) == (130, b"", b"Interrupted.")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mcp.json", "pid"]
-    eventually(lambda: not is_running(server))
+    assert wait_until(lambda: not is_running(server))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
@@ -355,4 +348,4 @@ def test_killed(hanging, tmp_path):
     running.kill()
     running.communicate(timeout=60)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mcp.json", "pid"]
-    eventually(lambda: not is_running(server))
+    assert wait_until(lambda: not is_running(server))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
+from tool_servers import wait_until
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -91,10 +91,7 @@ def test_also_where_it_was_interrupted(execute, process):
         "execute", "--sources", "mcp.json", "--plan", "plan.json", "--html", "page.html"
     )
     with started:
-        end = time.monotonic() + 60
-        while not Path("waiting").exists():
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        assert wait_until(Path("waiting").exists)
         started.send_signal(signal.SIGINT)
         started.communicate(timeout=60)
     assert started.returncode == 130

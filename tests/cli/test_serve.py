@@ -18,6 +18,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tool_servers import wait_until
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.cli.app import app
@@ -109,10 +110,7 @@ class Running:
 
     def wait_for(self, up):
         """Wait until these workers answer: one that gets no turn for 2 s seems not to."""
-        until = time.monotonic() + 60
-        while self.up() != up:
-            assert time.monotonic() < until
-            time.sleep(0.1)
+        assert wait_until(lambda: self.up() == up)
 
     def workers(self):
         """Process ids of the workers."""
@@ -311,10 +309,7 @@ class TestHttp:
             server.wait_for({0: 1, 1: 1})
             workers = server.workers()
             server.process.kill()
-            until = time.monotonic() + 20
-            while any(b"spawn_main" in command_of(pid) for pid in workers):
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            assert wait_until(lambda: not any(b"spawn_main" in command_of(pid) for pid in workers))
         assert nothing_is_left(folder)
 
     def test_a_model_learns(self, folder):
@@ -351,10 +346,8 @@ class TestHttp:
 
         def wait_for(server, outcome):
             counter = f'cnp_router_model_renewals_total{{worker="%d",outcome="{outcome}"}} 1.0'
-            until = time.monotonic() + 30
-            while not all(counter % n in server.ask("/metrics")[1] for n in range(workers)):
-                assert time.monotonic() < until
-                time.sleep(0.1)
+            counters = [counter % n for n in range(workers)]
+            assert wait_until(lambda: all(map(server.ask("/metrics")[1].__contains__, counters)))
 
         given = ("--http", "--port", 0, "--model", "model", "--workers", workers)
         with started(folder, *given, "--model-check", 0.1) as server:
@@ -408,9 +401,7 @@ class TestHttp:
                     while len(statuses) < begun + 8:
                         time.sleep(0.01)
                     (folder / "two").rename(model)
-                until = time.monotonic() + 60
-                while found(server) != ["traffic"]:
-                    assert time.monotonic() < until
+                assert wait_until(lambda: found(server) == ["traffic"])
             rating = {"search_id": before["search_id"], "rating": 5}
             assert server.ask("/v1/feedback", rating)[0] == 200
             assert server.end()[0] == 0

@@ -149,7 +149,7 @@ def test_a_client_that_reads_nothing_does_not_keep_the_server_from_ending():
         process.stdin.write(lines(*OPENING, {**CALL, "id": 1, "params": huge}))
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["id"] == 0
-        assert wait_until(lambda: holds_something(process.stdout), 60)
+        assert wait_until(lambda: holds_something(process.stdout))
         process.terminate()
         assert process.wait(60) == 0
 
