@@ -8,7 +8,7 @@ import logging
 import threading
 from abc import ABC
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.records import check_number, shown, string_tuple
+from cnp_router.records import check_flag, check_number, shown, string_tuple
 from cnp_router.routing.eligible import (
     Chosen,
     Eligible,
@@ -49,7 +49,7 @@ Explaining = Callable[[NDArray[np.intp]], dict[str, tuple[Reason, ...]]]
 
 @dataclass(frozen=True, eq=False)
 class How:
-    """How to decide: by which rule, and on whom."""
+    """How to decide: by which rule, on whom, and whether to `explain` it at once."""
 
     rule: SelectionRule
     threshold: float
@@ -57,6 +57,7 @@ class How:
     whom: Limits
     known: tuple[str, ...]
     ignored: tuple[str, ...]
+    explain: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,8 @@ class Decision:
     """What a router decides by itself: positions of the recipients, most probable first.
 
     `given` are their probabilities, None where they are found later, and `best` of them are
-    recommended.
+    recommended. `explained` has the reasons of all by the id of their API, None where they are
+    found later.
     """
 
     chosen: Chosen
@@ -73,6 +75,7 @@ class Decision:
     confidence: float
     answerable: float
     has_known_words: bool
+    explained: Mapping[str, tuple[Reason, ...]] | None = None
 
     def of(self, eligible: Callable[[], Eligible]) -> Decision:
         """Return it with what the first of so many are found among, if it came without."""
@@ -100,6 +103,8 @@ class Deciding(ABC):
         select: SelectionRule | None,
         threshold: float,
         fallback: str | Fallback,
+        *,
+        explain: bool = False,
     ) -> How:
         """Return how to decide, once it is checked: for one request, or for many."""
         places, ignored = self._known(known)
@@ -121,6 +126,7 @@ class Deciding(ABC):
             whom,
             known=tuple(self.apis[i] for i in places),
             ignored=tuple(dict.fromkeys(itertools.chain(ignored, *whom.strangers.values()))),
+            explain=check_flag("explain", explain),
         )
 
     def _decided(self, request: str, scores: Scores, how: How) -> Routing:
@@ -139,6 +145,7 @@ class Deciding(ABC):
             confidence=self._confidence(scores, chosen, left),
             answerable=self._answerable(scores, left),
             has_known_words=scores.has_known_words,
+            explained=self._explaining(scores)(np.asarray(chosen)) if how.explain else None,
         )
 
     def _routing(
@@ -172,7 +179,9 @@ class Deciding(ABC):
             p = scores().at(positions) if given is None else given
             own = None if chosen is decision.chosen else np.asarray(decision.chosen)
 
-            def explain(which: slice) -> dict[str, tuple[Reason, ...]]:
+            def explain(which: slice) -> Mapping[str, tuple[Reason, ...]]:
+                if decision.explained is not None:
+                    return decision.explained
                 some = positions[which]
                 return reasons(some if own is None else some[np.isin(some, own)])
 

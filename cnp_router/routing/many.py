@@ -147,7 +147,8 @@ def routed_elsewhere(
 ) -> Iterator[Routing]:
     """Yield the routings of all requests, of which other processes decide each piece.
 
-    A request is scored here, too, where its reasons are read, or a fallback is asked.
+    A request is scored here, too, where a fallback is asked, or reasons are read that were not
+    wanted at once.
     """
     before = copy.copy(router)  # others may observe meanwhile
     alone = replace(how, other=None)  # what a fallback holds may not be what can be sent

@@ -12,13 +12,7 @@ from typing import Any, Literal
 from cnp_router import telemetry
 from cnp_router.exceptions import InputError
 from cnp_router.pool import check_jobs
-from cnp_router.records import (
-    check_date,
-    check_instance,
-    check_request,
-    positions,
-    string_tuple,
-)
+from cnp_router.records import check_date, check_instance, check_request, positions, string_tuple
 from cnp_router.routing.deciding import Deciding, warn
 from cnp_router.routing.many import (
     check_requests,
@@ -340,6 +334,7 @@ class Router(Deciding):
         fallback: Literal["none", "broadcast"] | Fallback = "none",
         dates: Iterable[datetime.date | None] | None = None,
         n_jobs: int = 1,
+        explain: bool = False,
     ) -> list[Routing]:
         """Decide on many requests, as `route` on each, but faster.
 
@@ -354,8 +349,11 @@ class Router(Deciding):
             One for each request, as in `score`.
         n_jobs : int, default=1
             Processes that score and decide, as in `score_many`. What they need of a rule of your
-            own must be what pickle can take. Reasons are found when they are first read, by
-            scoring that request once more.
+            own must be what pickle can take.
+        explain : bool, default=False
+            Find the reasons of all recipients now, in these processes: for those who read them of
+            most routings. Otherwise they are found when they are first read, here, for which a
+            request that another process scored is scored once more.
 
         Returns
         -------
@@ -378,7 +376,7 @@ class Router(Deciding):
         asked, days = check_requests(requests, dates)
         places, ignored = self._known(known := string_tuple("known", known))
         warn("known APIs", ignored)
-        how = self._how(known, among, exclude, select, threshold, fallback)
+        how = self._how(known, among, exclude, select, threshold, fallback, explain=explain)
         with telemetry.span("route") as span:
             span.set(cnp_router__apis=len(self.apis))
             pieces = in_pieces(asked, days, check_jobs(n_jobs))
@@ -429,6 +427,7 @@ class Router(Deciding):
         fallback: Literal["none", "broadcast"] | Fallback = "none",
         dates: Iterable[datetime.date | None] | None = None,
         n_jobs: int = 1,
+        explain: bool = False,
     ) -> list[Routing]:
         """Decide as `route_many` does, in another thread: the event loop goes on meanwhile.
 
@@ -445,7 +444,7 @@ class Router(Deciding):
         [2, 2]
         """
         given: Any = {"among": among, "exclude": exclude, "select": select, "dates": dates}
-        given["n_jobs"] = n_jobs
+        given |= {"n_jobs": n_jobs, "explain": explain}
         return await in_thread(
             self.route_many, requests, known, threshold=threshold, fallback=fallback, **given
         )

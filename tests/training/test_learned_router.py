@@ -21,7 +21,7 @@ from cnp_router.training import fit_router, load_router
 from cnp_router.training.linear import Logistic
 from cnp_router.training.ranker import Example, _fit_rest
 from cnp_router.training.shortlists import Shortlists
-from cnp_router.training.views import Candidates, CoUsageView
+from cnp_router.training.views import Candidates, CoUsageView, Views
 
 KINDS = {"name", "history", "specification", "co-usage", "category", "popularity"}
 
@@ -468,6 +468,21 @@ class TestInProcesses:
         there = router.route_many(texts, n_jobs=2, **given)
         assert there == here
         assert [own.recipients for own in there] == [own.recipients for own in here]
+
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    @pytest.mark.parametrize("fallback", ["none", "broadcast"])
+    def test_they_are_explained_at_once_if_that_is_wanted(
+        self, world, router, monkeypatch, n_jobs, fallback
+    ):
+        given = {"fallback": fallback, "threshold": 1.0, "known": world.catalog.ids[:1]}
+        texts = [*[mashup.description for mashup in world.history][:12], "qwx zzv", "a b and c d"]
+        here = [routing.to_dict() for routing in router.route_many(texts, **given)]
+        assert any(own["recipients"][0]["reasons"] for own in here)
+        if n_jobs == 2 and fallback == "none":
+            monkeypatch.setattr(router, "_scores", None)  # nothing is scored here
+        routings = router.route_many(texts, n_jobs=n_jobs, explain=True, **given)
+        monkeypatch.setattr(Views, "reasons", None)  # nothing is explained later
+        assert [routing.to_dict() for routing in routings] == here
 
     def test_the_folder_of_its_model_may_be_saved_again(self, world, model, tmp_path):
         folder = shutil.copytree(model, tmp_path / "model")
