@@ -72,7 +72,6 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
     """
     try:
         from distributed import Client
-        from distributed.comm import get_address_host_port
     except ModuleNotFoundError as exc:
         raise MissingExtraError("a cluster", package="distributed", extra="dask") from exc
     with ExitStack() as stack:
@@ -81,8 +80,7 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
         elif isinstance(scheduler, str) and scheduler.strip():
             address = scheduler
             try:
-                if not address.startswith("inproc:"):  # else the client, half made, says it at exit
-                    get_address_host_port(address)
+                _check_address(address)  # else the client, half made, says it at exit
                 client = Client(
                     address, timeout=CONNECT_WITHIN, set_as_default=False, name="cnp-router"
                 )
@@ -99,6 +97,23 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
         pool = ClusterPool(client, address)
         pool.check()
         yield pool
+
+
+def _check_address(address: str) -> None:
+    """Raise ValueError where a client would be half made, and wait for itself when it ends."""
+    import dask
+    from distributed.comm import get_address_host_port
+
+    if address.startswith("inproc:"):
+        if address.count("/") != "inproc://host/process/number".count("/"):
+            raise ValueError("it is not like inproc://host/process/number")
+        return
+    get_address_host_port(address)
+    if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert"):
+        raise ValueError(
+            "there is no certificate for TLS in the configuration of Dask "
+            "(distributed.comm.tls.client), and no distributed.Client was given"
+        )
 
 
 @contextmanager
@@ -253,10 +268,10 @@ class ClusterPool(Pool):
                     raise
                 if not isinstance(exc, TimeoutError):
                     raise self._error("it is gone", _START) from exc
-                without = 0.0 if self._asked(self.client.nthreads) else without + patience
+                problem, cure = self._asked(self._standstill)
+                without = without + patience if problem else 0.0
                 if without >= WORKERS_WITHIN:
-                    problem = f"it has had no worker for {without:.0f} s"
-                    raise self._error(problem, _START_WORKERS) from exc
+                    raise self._error(f"{problem} for {without:.0f} s", cure) from exc
                 if future.done():  # a large result, which is fetched anew
                     patience *= 2
             except KilledWorker as exc:
@@ -264,6 +279,18 @@ class ClusterPool(Pool):
                     f"a piece of work ended {exc.allowed_failures + 1} workers, one after another",
                     "look into their logs: most often they have too little memory",
                 ) from exc
+
+    def _standstill(self) -> tuple[str, str]:
+        """Return why no worker works, and the cure; of two empty texts if one does."""
+        if not self.client.nthreads():
+            return "it has had no worker", _START_WORKERS
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        if any(worker["status"] != "paused" for worker in workers):
+            return "", ""
+        # What a worker had begun before it was paused, it goes on with.
+        if any(self.client.run(_is_at_work, on_error="ignore").values()):
+            return "", ""
+        return "all its workers have been paused", "give them more memory"
 
     def _wait_for_one(self, within: float) -> None:
         try:
@@ -343,6 +370,10 @@ def _unsendable(value: Any, exc: Exception) -> InputError:
         f"what the workers need cannot be sent to other processes: {exc} (an encoder or a router "
         "of your own must be one that pickle can take, and be defined in a module they have)"
     )
+
+
+def _is_at_work(dask_worker: Any) -> bool:
+    return bool(dask_worker.state.executing)
 
 
 def _version() -> str:

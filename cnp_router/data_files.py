@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import glob
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -24,12 +25,13 @@ _OBJECTS = ("parameters", "returns")  # columns that may hold JSON as text
 def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ...]:
     """Return the files that some paths mean, in order: a pattern means all that match it, sorted.
 
-    A path that is there is itself, whatever characters its name has.
+    A path that is there is itself, whatever characters its name has. A link that matches and leads
+    nowhere is one of them: reading it is an error.
 
     Raises
     ------
     DataFileError
-        If nothing matches a pattern.
+        If nothing matches a pattern, or a file is meant twice.
 
     Examples
     --------
@@ -40,18 +42,25 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
         ...
     cnp_router.exceptions.DataFileError: no-such-part-*.jsonl.gz: no file matches (check the ...)
     """
-    found: list[str | Path] = []
+    found: dict[str, str | Path] = {}
     for path in [paths] if isinstance(paths, str | Path) else paths:
         pattern = str(as_path(path))
-        if not glob.has_magic(pattern) or Path(pattern).exists():
-            found.append(path)
-            continue
-        names = glob.glob(pattern, recursive=True)  # noqa: PTH207  (a Path's takes none with a root)
-        matches = [Path(name) for name in sorted(names) if Path(name).is_file()]
-        if not matches:
-            raise DataFileError(path, "no file matches", cure="check the pattern")
-        found.extend(matches)
-    return tuple(found)
+        is_plain = not glob.has_magic(pattern) or Path(pattern).exists()
+        for match in [path] if is_plain else _matches(pattern):
+            place = os.path.abspath(match)  # noqa: PTH100  (resolve would follow links)
+            if place in found:
+                raise DataFileError(match, "it is given twice", cure=f"{pattern} means it, too")
+            found[place] = match
+    return tuple(found.values())
+
+
+def _matches(pattern: str) -> list[Path]:
+    names = glob.glob(pattern, recursive=True)  # noqa: PTH207  (a Path's takes none with a root)
+    places = map(Path, sorted(names))
+    matches = [place for place in places if place.is_file() or not place.exists()]
+    if not matches:
+        raise DataFileError(pattern, "no file matches", cure="check the pattern")
+    return matches
 
 
 def is_parquet(path: str | Path) -> bool:

@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -16,6 +20,8 @@ from cnp_router.exceptions import ClusterError, InputError
 from cnp_router.records import shown
 
 __all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "spans"]
+
+logger = logging.getLogger("cnp_router.pool")
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -90,6 +96,12 @@ class LocalPool(Pool):
         self._how: dict[str, Any] = {"n_jobs": n_jobs}
         if threads:
             self._how["prefer"] = "threads"
+        elif n_jobs != 1 and not _Processes.possible():
+            logger.warning(
+                "this process was forked from one that shares out work to others, which joblib "
+                "cannot start here: it does all of it alone"
+            )
+            self._how["n_jobs"] = 1
 
     @property
     def n_workers(self) -> int:
@@ -141,11 +153,46 @@ class LocalPool(Pool):
 
         calls = (delayed(work)(*args) for work, *args in jobs)
         try:
-            yield from Parallel(return_as="generator", **self._how)(calls)
+            if "prefer" in self._how or self.n_workers == 1:
+                yield from Parallel(return_as="generator", **self._how)(calls)
+                return
+            with _Processes.shared(self.n_workers) as n_jobs:
+                yield from Parallel(return_as="generator", n_jobs=n_jobs)(calls)
         except BrokenExecutor as exc:
             problem = f"a process that works has ended, or could not take its work: {exc}"
             cure = "a model that has been saved again since it was loaded must be loaded again"
             raise ClusterError("", problem, cure=cure) from exc
+
+
+class _Processes:
+    """The processes of joblib, which all of this process share."""
+
+    _lock = threading.Lock()
+    _users = _size = 0
+    _starter: int | None = None
+
+    @classmethod
+    def possible(cls) -> bool:
+        """Return whether there can be any: not where they were those of who forked this one."""
+        return cls._starter in (None, os.getpid())
+
+    @classmethod
+    @contextmanager
+    def shared(cls, n_jobs: int) -> Iterator[int]:
+        """Give how many there are while somebody uses them: `n_jobs`, or those of who came before.
+
+        joblib waits until all work is done to change their number, and then for ever.
+        """
+        with cls._lock:
+            cls._starter = os.getpid()
+            cls._size = cls._size if cls._users else n_jobs
+            cls._users += 1
+            size = cls._size
+        try:
+            yield size
+        finally:
+            with cls._lock:
+                cls._users -= 1
 
 
 def _whole(make: Any, work: Any, shared: Any, group: Any, parts: Sequence[Any]) -> list[Any]:

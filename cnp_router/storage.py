@@ -81,6 +81,7 @@ def save_model(
     files: Mapping[str, Callable[[Path, KeptFiles], object]],
     summary: dict[str, Any],
     overwrite: bool = False,
+    replaces: Path | None = None,
 ) -> Path:
     """Save a model as a folder, of which this returns the generation's.
 
@@ -89,7 +90,8 @@ def save_model(
     Besides the `state`, as `pack` takes it, the model has `files`, each written by the function
     that gets its path and the files that it may link, and a `summary` that goes into the manifest.
     What was mapped from the model that is replaced, and has not changed, is linked, not written
-    again. Of two that save at once, the second waits for the first.
+    again. Of two that save at once, the second waits for the first. Only the generation is
+    replaced that it `replaces`, as of `generation_of`, if that is given.
 
     Raises
     ------
@@ -98,7 +100,7 @@ def save_model(
     DataFileError
         If the place cannot be written, or a file not be written as JSON.
     ModelStoreError
-        If another process has been saving there for a minute.
+        If another process has been saving there for a minute, or has replaced what was to be.
     """
     folder = as_path(path)
     check_target(folder, overwrite)
@@ -107,6 +109,9 @@ def save_model(
         with _lock_of(folder):
             try:
                 check_target(folder, overwrite)  # another process may have been first
+                if replaces is not None and generation_of(folder).name != replaces.name:
+                    problem = "another process has replaced the model meanwhile: nothing was saved"
+                    raise ModelStoreError(f"{folder}: {problem} (do it again with the new one)")
                 _clean(folder)
                 return _write_generation(folder, state, files, summary)
             finally:
@@ -119,7 +124,9 @@ def save_model(
         problem = exc.problem if exc.path == folder else f"{exc.path.name}: {exc.problem}"
         raise DataFileError(path, problem, line=exc.line, cure=exc.cure) from exc
     except OSError as exc:
-        raise DataFileError(path, f"cannot be written: {_reason(exc)}") from exc
+        full = "the disk may be full, or a limit on the size of files be reached"
+        cure = f"make room: {full}" if exc.errno is None else None  # numpy does not say why
+        raise DataFileError(path, f"cannot be written: {_reason(exc)}", cure=cure) from exc
 
 
 def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str, Any]], T]) -> T:

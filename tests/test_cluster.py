@@ -142,6 +142,35 @@ class TestLosses:
             os.kill(process, signal.SIGKILL)
         assert list(found) == [("s", 0.4)] * 7
 
+    def test_all_workers_are_paused(self, monkeypatch, local_cluster):
+        """As those are that have too little memory: what they had begun is waited for."""
+        monkeypatch.setattr(cluster_module, "_LOOK_EVERY", 0.1)
+        monkeypatch.setattr(cluster_module, "WORKERS_WITHIN", 0.5)
+        with (
+            distributed.LocalCluster(
+                n_workers=1,
+                threads_per_worker=1,
+                processes=False,
+                memory_limit=0,
+                loop=local_cluster.loop,
+                protocol="tcp://",
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+            ) as cluster,
+            connected(cluster.scheduler_address) as pool,
+        ):
+            begun = pool.begin(slow, 1.5, "s")
+            while not any(pool.client.run(cluster_module._is_at_work).values()):
+                time.sleep(0.01)
+            (worker,) = cluster.workers.values()
+            worker.status = distributed.Status.paused
+            assert begun() == ("s", 1.5)
+            left = pool.begin(slow, 0.0, "s")
+            with pytest.raises(ClusterError, match=r"have been paused for \d+ s \(give them more"):
+                left()
+            worker.status = distributed.Status.running
+            assert left() == ("s", 0.0)
+
     def test_a_result_that_takes_longer_than_a_look_at_it(self, pool, monkeypatch):
         monkeypatch.setattr(cluster_module, "_LOOK_EVERY", 0.001)
         assert len(pool.begin(large, 30_000_000)()) == 30_000_000
@@ -189,7 +218,12 @@ class TestNoCluster:
 
     @pytest.mark.parametrize(
         ("scheduler", "said"),
-        [("nonsense", "missing port number"), ("nonsense://x", "unknown address scheme")],
+        [
+            ("nonsense", "missing port number"),
+            ("nonsense://x", "unknown address scheme"),
+            ("inproc://1/2", "it is not like inproc://host/process/number"),
+            ("tls://127.0.0.1:9", "no certificate for TLS in the configuration"),
+        ],
     )
     def test_a_word_is_no_address(self, monkeypatch, scheduler, said):
         monkeypatch.setattr(distributed, "Client", type("Client", (), {}))  # none is made

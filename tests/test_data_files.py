@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from cnp_router.catalog import Api, Catalog
+from cnp_router.data_files import data_files
 from cnp_router.exceptions import DataFileError, MissingExtraError
 from cnp_router.history import History, Mashup, read_shards
 
@@ -48,6 +50,17 @@ class TestPatterns:
         assert list(History.read([shards / "part-?.jsonl", shards / "part-[01]*"])) == [
             *(MASHUPS[2], *MASHUPS[:2])
         ]
+
+    def test_a_link_that_leads_nowhere_is_not_passed_over(self, shards):
+        (shards / "part-9.jsonl.gz").symlink_to(shards / "not-mounted")
+        with pytest.raises(DataFileError, match=r"part-9\.jsonl\.gz: no such file"):
+            History.read(str(shards / "part-*.jsonl.gz"))
+
+    def test_a_file_is_given_once(self, shards):
+        first, *_ = sorted(shards.iterdir())
+        said = rf"{re.escape(first.name)}: it is given twice \(.*part-\* means it, too\)"
+        with pytest.raises(DataFileError, match=said):
+            data_files([first, str(shards / "part-*")])
 
     def test_a_pattern_without_a_folder(self, shards, monkeypatch):
         monkeypatch.chdir(shards)

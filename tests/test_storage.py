@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from cnp_router import packing, storage
-from cnp_router.exceptions import ModelCorruptError
+from cnp_router.exceptions import DataFileError, ModelCorruptError, ModelStoreError
 from cnp_router.storage import (
+    generation_of,
     load_model,
     pack,
     save_model,
     state_from_bytes,
     state_to_bytes,
+    summary_of,
     unpack,
 )
 
@@ -140,6 +142,35 @@ def test_a_model_that_may_not_be_read_is_not_called_missing(tmp_path, monkeypatc
     monkeypatch.setattr(os.path, "lexists", lambda path: False)
     with pytest.raises(ModelCorruptError, match="no permission to read it"):
         load_model(tmp_path / "model", lambda *parts: parts)
+
+
+def saved(folder, n, **how):
+    """Save a model with a number in it."""
+    return save_model(folder, {"n": n}, files={}, summary={"n": n}, **how)
+
+
+def test_only_what_was_to_be_replaced_is_replaced(tmp_path):
+    folder = tmp_path / "model"
+    saved(folder, 1)
+    first = generation_of(folder)
+    second = saved(folder, 2, overwrite=True, replaces=first)
+    with pytest.raises(ModelStoreError, match="replaced the model meanwhile: nothing was saved"):
+        saved(folder, 3, overwrite=True, replaces=first)
+    assert generation_of(folder) == second
+    assert summary_of(folder) == {"n": 2}
+    saved(folder, 4, overwrite=True)
+    assert summary_of(folder) == {"n": 4}
+
+
+def test_a_full_disk_is_said_where_numpy_does_not(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError("3660 requested and 3040 written")
+
+    monkeypatch.setattr(np, "save", full)
+    said = r"cannot be written: 3660 requested .* \(make room: the disk may be full"
+    with pytest.raises(DataFileError, match=said):
+        save_model(tmp_path / "model", {"a": np.zeros(9)}, files={}, summary={})
+    assert not (tmp_path / "model").exists()
 
 
 class TestManyStrings:

@@ -54,6 +54,7 @@ class Application(Group):
     ) -> None:
         """Run a command and leave the process with its exit code."""
         extra["standalone_mode"] = False
+        _open_what_is_closed()
         _tolerate_any_character()
         try:
             code = super().main(args, prog_name, **extra)
@@ -112,6 +113,14 @@ def app(context: click.Context) -> None:
 def _show(message: Warning | str, *_: Any, **__: Any) -> None:
     if not str(message).startswith(_MISTAKEN):
         note(str(message), "Warning")
+
+
+def _open_what_is_closed() -> None:
+    """Have somewhere to write to, where the caller has closed standard output or error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(nowhere, "w", encoding="utf-8"))
 
 
 def _tolerate_any_character() -> None:

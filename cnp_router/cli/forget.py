@@ -72,7 +72,7 @@ def forget(
     from cnp_router.exceptions import ModelNotFoundError
     from cnp_router.forgetting import Forgetting
     from cnp_router.planning.proven import PLANS_FILE, ProvenPlans
-    from cnp_router.storage import is_model
+    from cnp_router.storage import generation_of, is_model
     from cnp_router.training import fit_without, load_router, remainder
 
     what = Forgetting(mashups, users, apis)
@@ -88,7 +88,8 @@ def forget(
         _remembered(memory, what, dry_run) as forget_remembered,
         _searched(searches, what, dry_run) as forget_searches,
     ):
-        router = load_router(model, **vectors.made(model)) if is_model(model) else None
+        before = generation_of(model) if is_model(model) else None
+        router = load_router(model, **vectors.made(model)) if before else None
         left = remainder(router, what) if router else None
         fitted = None
         if router and left and not dry_run:
@@ -101,7 +102,7 @@ def forget(
         n_plans = n_plans if dry_run else plans.forget(what)
         n_remembered = forget_remembered() if forget_remembered else None
         if fitted:
-            fitted.save(model, overwrite=True)
+            fitted.save(model, overwrite=True, replaces=before)
     seconds = time.perf_counter() - start
     result = {
         "observed": None if observed is None else _facts(observed),

@@ -51,6 +51,13 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
     "with 'description' and, if you like, 'id', 'date' and 'known'; a history will do. - reads "
     "standard input.",
 )
+@options.count(
+    "--jobs",
+    "n_jobs",
+    type=int,
+    default=-1,
+    help="Cores to use for thousands of --requests; -1, the default: all.",
+)
 @options.several(
     "--known",
     metavar="ID",
@@ -78,13 +85,6 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
     "--output",
     help="Write the decisions on --requests there, as JSON Lines, instead of a table. The file is "
     "written whole or not at all.",
-)
-@options.count(
-    "--jobs",
-    "n_jobs",
-    type=int,
-    default=-1,
-    help="Cores to use for thousands of --requests; -1, the default: all.",
 )
 @options.as_json
 def recommend(

@@ -105,8 +105,10 @@ def sync(
     if bool(origins or gone) == (catalog is not None):
         raise click.UsageError("Give --sources, --openapi, --a2a or --remove, or else --catalog.")
     from cnp_router.catalog import Catalog
+    from cnp_router.storage import generation_of
     from cnp_router.training import load_router
 
+    before = generation_of(model)
     router = load_router(model, **vectors.made(model))
     with redirect_stdout(sys.stderr):  # what modules print is no part of the result
         loaded = asyncio.run(_loaded(origins, dry_run)) if origins else None
@@ -121,7 +123,7 @@ def sync(
         now = router.catalog.extended(difference.added)  # then what is there is not written again
     start = time.perf_counter()
     if difference and not dry_run:
-        router.synced(now).save(model, overwrite=True)
+        router.synced(now).save(model, overwrite=True, replaces=before)
     seconds = time.perf_counter() - start
     result: dict[str, Any] = {
         **difference.ids(),

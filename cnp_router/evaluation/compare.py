@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextvars
 import datetime
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -341,17 +345,28 @@ class _Rounds:
         left = [job for key, job in jobs.items() if key not in self.finished]
         if scheduler is None:
             await _all_of((self._run(*job) for job in left), at_a_time)
-        else:  # the loop has nothing else to do
-            self._run_by(scheduler, left)
+        else:
+            stopped = threading.Event()
+            try:
+                await _beside(partial(self._run_by, scheduler, left, stopped))
+            finally:
+                stopped.set()
         return self.finished
 
-    def _run_by(self, scheduler: str | Client, jobs: Sequence[tuple[Method, Mashup]]) -> None:
+    def _run_by(
+        self,
+        scheduler: str | Client,
+        jobs: Sequence[tuple[Method, Mashup]],
+        stopped: threading.Event,
+    ) -> None:
         """Let the workers of a cluster run rounds; what they are is kept in the order of these."""
         alone = replace(self, progress=None, file=None, finished={}, failed_in_a_row=Counter())
         with connected(scheduler) as pool:
             cuts = spans(len(jobs), _MOST_ROUNDS, _PIECES * pool.n_workers)
             for results in pool.each(_run_all, [jobs[i:j] for i, j in cuts], pool.share(alone)):
                 for result in results:
+                    if stopped.is_set():
+                        return
                     self._keep(result)
 
     async def _run(self, method: Method, mashup: Mashup) -> None:
@@ -408,6 +423,23 @@ def _run_all(rounds: _Rounds, jobs: Sequence[tuple[Method, Mashup]]) -> list[Rou
         return [await rounds.result(*job) for job in jobs]
 
     return asyncio.run(run())
+
+
+def _beside(work: Callable[[], None]) -> Awaitable[None]:
+    """Let a thread do some work, and return what waits for it; who is cancelled does not."""
+    done: concurrent.futures.Future[None] = concurrent.futures.Future()
+    done.set_running_or_notify_cancel()  # nobody cancels what would then find no place to end
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as exc:
+            done.set_exception(exc)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
+    return asyncio.wrap_future(done)
 
 
 async def _all_of(jobs: Generator[Awaitable[None], None, None], at_a_time: int) -> None:

@@ -145,7 +145,7 @@ class Head:
 
     @cached_property
     def _behind_mass(self) -> float:
-        return float(np.dot(self.behind, self.sizes)) if len(self.behind) else 0.0
+        return _of_all(self.behind, self.sizes) if len(self.behind) else 0.0
 
     @cached_property
     def _log_unneeded(self) -> NDArray[Any]:
@@ -163,7 +163,7 @@ class Head:
 
     @staticmethod
     def _log_none_behind(behind: NDArray[Any], sizes: NDArray[Any]) -> float:
-        return float(np.dot(np.log1p(-np.minimum(behind, 1 - _LEAST_LEFT)), sizes))
+        return _of_all(np.log1p(-np.minimum(behind, 1 - _LEAST_LEFT)), sizes)
 
     def places(self, positions: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """Return where some positions stand in the head; None if one of them is not in it."""
@@ -218,3 +218,11 @@ class Head:
         within = (np.cumsum(sure) - sure) / self.mass <= share + TOLERANCE
         n = int(np.count_nonzero(within & (sure > 0)))
         return n if n < len(sure) or not len(self.behind) else None
+
+
+def _of_all(values: NDArray[Any], sizes: NDArray[Any]) -> float:
+    """Return the sum of values, of which there are so many each.
+
+    Without the linear algebra library, whose last digits depend on how many threads it has.
+    """
+    return float(np.einsum("i,i->", values, sizes))

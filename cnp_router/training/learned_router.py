@@ -369,7 +369,9 @@ class LearnedRouter(Router):
         self.__dict__.update(state)
         self._learning, self._handover = threading.Lock(), Handover()
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+    def save(
+        self, path: str | Path, *, overwrite: bool = False, replaces: Path | None = None
+    ) -> None:
         """Save the router as a folder of data, which is there whole or not at all.
 
         Whoever loads meanwhile gets the old or the new router. Of two that save at once, the second
@@ -381,6 +383,10 @@ class LearnedRouter(Router):
             The folder to make. The one above it must exist.
         overwrite : bool, default=False
             Replace a model that is there. Anything else that is there is never replaced.
+        replaces : Path, optional
+            The generation that this router was made from, as `generation_of` the path returned
+            before it was loaded: no other is replaced, so that nothing is lost that another
+            process has saved meanwhile. Default: any.
 
         Raises
         ------
@@ -389,12 +395,17 @@ class LearnedRouter(Router):
         DataFileError
             If the place cannot be written, or the catalog or the history not be written as JSON.
         ModelStoreError
-            If another process has been saving there for a minute.
+            If another process has been saving there for a minute, or has replaced what was to be.
         """
         now = copy.copy(self)
         files = {CATALOG: now.catalog.write_indexed, HISTORY: now.history.write_indexed}
         generation = save_model(
-            path, now.state(), files=files, summary=now.summary, overwrite=overwrite
+            path,
+            now.state(),
+            files=files,
+            summary=now.summary,
+            overwrite=overwrite,
+            replaces=replaces,
         )
         self._handover.found(generation, now._learned())
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cnp_router import training
 from cnp_router.context import Memory
 from cnp_router.history import History, Mashup
 from cnp_router.serving import LoggedSearch, SearchLog
@@ -52,6 +53,26 @@ def bytes_of(folder):
 def document(result):
     assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout)
+
+
+def test_what_another_forgets_meanwhile_stays_forgotten(run, model, sample):
+    fit_without = training.fit_without
+
+    def meanwhile(router, what, **given):
+        patch.undo()
+        assert run("forget", "--model", model, "--mashup", "a1", "--jobs", "1").exit_code == 0
+        return fit_without(router, what, **given)
+
+    (run.folder / "m/online.sqlite").unlink()  # who has it waits for no other
+    forget = ("forget", "--model", model, "--mashup", sample.history[0].id, "--jobs", "1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "fit_without", meanwhile)
+        result = run(*forget)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "another process has replaced the model meanwhile: nothing was saved" in result.stderr
+    assert SECRET.encode() not in bytes_of(run.folder / "m")
+    assert run(*forget).exit_code == 0
+    assert SECRET.encode() not in bytes_of(run.folder / "m")
 
 
 def test_a_user(run, model):

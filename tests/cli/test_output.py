@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -239,3 +242,14 @@ class TestProgress:
     def test_its_title_is_data_too(self, shown):
         text = shown([2.0], title="[red]\x9bA")
         assert r"[red]\x9bA: folds" in text and "\x9b" not in text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no shell that closes it")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_standard_output_or_error_may_be_closed(closed, tmp_path):
+    command = [sys.executable, "-m", "cnp_router", "verify", "--model", str(tmp_path)]
+    shell = ["sh", "-c", f'exec "$0" "$@" {closed}', *command]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert ("no model there" in done.stderr) == ("2" not in closed)

@@ -10,6 +10,7 @@ import pytest
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
+from cnp_router.training import LearnedRouter
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 CATALOG = Catalog(
@@ -119,6 +120,24 @@ def test_a_mashup_that_names_a_removed_one_is_observed(run, model):
     assert result.exit_code == 0
     assert "1 mashup with APIs that were removed from the catalog" in result.stderr
     assert recommended(run, "Mushrooms by mail")[0] == "git__log"
+
+
+def test_what_another_saves_meanwhile_is_not_lost(run, model):
+    synced = LearnedRouter.synced
+
+    def meanwhile(router, catalog):
+        patch.undo()
+        assert run("sync", "--model", model, "--catalog", "more.jsonl").exit_code == 0
+        return synced(router, catalog)
+
+    CATALOG.extended([Api("fax__send", "send", "Sends a fax.")]).write("more.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LearnedRouter, "synced", meanwhile)
+        result = run("sync", "--model", model, "--catalog", "now.jsonl")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "another process has replaced the model meanwhile: nothing was saved" in result.stderr
+    assert "fax__send" in recommended(run, "send a fax")
+    assert run("sync", "--model", model, "--catalog", "now.jsonl").exit_code == 0
 
 
 def test_no_model_there(run, model):

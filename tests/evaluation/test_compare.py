@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from cnp_router.agents import offline_model
 from cnp_router.catalog import Api, Catalog
 from cnp_router.evaluation import Comparison, Method, compare, compare_async
+from cnp_router.evaluation.compare import _Rounds
 from cnp_router.evaluation.metrics import set_scores
 from cnp_router.evaluation.report import about
 from cnp_router.exceptions import (
@@ -377,6 +379,29 @@ class TestAtATime:
             return asyncio.all_tasks() - {asyncio.current_task()}
 
         assert asyncio.run(main()) == set()
+
+    def test_what_workers_do_is_not_waited_for_once_it_is_cancelled(self, router, monkeypatch):
+        begun, ended = threading.Event(), threading.Event()
+
+        def run_by(rounds, scheduler, jobs, stopped):
+            begun.set()
+            if stopped.wait(60):
+                ended.set()
+
+        monkeypatch.setattr(_Rounds, "_run_by", run_by)
+
+        async def main():
+            model = offline_model(router.catalog)
+            given = {"router": router, "scheduler": "tcp://127.0.0.1:9"}
+            task = asyncio.create_task(compare_async(router.catalog, model, HELD_OUT, **given))
+            while not begun.is_set():
+                await asyncio.sleep(0.01)  # the loop goes on meanwhile
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(main())
+        assert ended.wait(60)
 
 
 class TestResume:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from cnp_router.exceptions import InputError
 from cnp_router.routing import (
@@ -20,6 +21,7 @@ from cnp_router.routing import (
     TargetRecall,
     TopK,
 )
+from cnp_router.routing.head import Head
 
 LEVELS = np.array([0.0, 0.01, 0.2, 0.2, 0.5, 1.0])  # few, so that many are equal
 
@@ -224,3 +226,17 @@ def test_an_array_is_split_where_it_is_long():
 def test_scores_of_fewer_apis_are_refused():
     with pytest.raises(InputError, match="scores are of 5000 APIs, and the router has 2"):
         Given(Scores(("a", "b"), np.ones(2))).decide("x", many())
+
+
+def test_no_sum_depends_on_the_threads_of_the_linear_algebra():
+    rng = np.random.default_rng(0)
+    own = np.arange(3), np.array([0.9, 0.5, 0.4])
+    behind, sizes = rng.random(200_000) / 1e4, rng.integers(1, 9, 200_000)
+
+    def sums():
+        head = Head(*own, behind, sizes)
+        return head.mass, head.log_none, head.log_none_from(5e-5)
+
+    found = sums()
+    with threadpool_limits(1):
+        assert sums() == found

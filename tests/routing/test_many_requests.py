@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fixed import NAMES, Fixed
 
+from cnp_router import pool
 from cnp_router.exceptions import ClusterError, InputError
 from cnp_router.routing import (
     HeadScores,
@@ -208,6 +209,30 @@ class TestInProcesses:
     def test_what_fails_in_one_is_raised(self):
         with pytest.raises(ArithmeticError, match="no scores for 'y'"):
             list(Failing().score_many(["x"] * 5 + ["y"], n_jobs=2))
+
+    def test_all_at_once_share_as_many(self, router):
+        """joblib would wait for ever to change the number of processes."""
+        found = {}
+
+        def ask(n_jobs):
+            found[n_jobs] = router.route_many(["x", "y"] * 200, n_jobs=n_jobs)
+
+        threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in (2, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        assert found[2] == found[3]
+        with pool._Processes.shared(2) as first, pool._Processes.shared(3) as second:
+            assert (first, second) == (2, 2)
+        with pool._Processes.shared(3) as later:
+            assert later == 3
+
+    def test_who_was_forked_from_one_that_has_processes_has_none(self, router, monkeypatch, caplog):
+        monkeypatch.setattr(pool._Processes, "_starter", os.getppid())
+        assert pool.LocalPool(2).n_workers == 1
+        assert router.route_many(["x"] * 8, n_jobs=2) == router.route_many(["x"] * 8)
+        assert "this process was forked from one that shares out work" in caplog.text
 
     def test_a_process_that_ends_is_said(self):
         with pytest.raises(ClusterError, match="a process that works has ended"):
