@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cnp_router.routing import Router, Routing, SelectionRule
 
 _ROWS = 10
-_AT_ONCE, _FOR_PROCESSES = 64, 2_048  # requests of a file; what is said of each takes 100 kB
+_AT_ONCE = 64  # requests of a file
 _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language model who else may fit"
 
 
@@ -50,13 +50,6 @@ _SURER = "--fallback broadcast asks everyone; --fallback llm asks a language mod
     help="A file of many requests instead of TEXT, one a line: all as text, or all as JSON objects "
     "with 'description' and, if you like, 'id', 'date' and 'known'; a history will do. - reads "
     "standard input.",
-)
-@options.count(
-    "--jobs",
-    "n_jobs",
-    type=int,
-    default=-1,
-    help="Cores to use for thousands of --requests; -1, the default: all.",
 )
 @options.several(
     "--known",
@@ -104,7 +97,6 @@ def recommend(
     all_: bool,
     wanted: str | None,
     output: Path | None,
-    n_jobs: int,
     json_: bool,
 ) -> None:
     """Say which APIs the request TEXT needs, and whom to ask.
@@ -130,11 +122,6 @@ def recommend(
         everyone = read_requests(requests, router.catalog, known=known, date=date)
         # A model takes its time for each: what it has said is shown before the next is asked.
         at_once = _AT_ONCE if isinstance(fallback, str) else 1
-        if vectors.encoder is not None:
-            n_jobs = 1  # only this process asks the server
-        if n_jobs != 1 and isinstance(fallback, str) and len(everyone) >= _FOR_PROCESSES:
-            at_once = _FOR_PROCESSES
-        how |= {"n_jobs": n_jobs, "explain": json_ or output is not None}
         route_many = partial(router.route_many, **how)
         recommend_each(everyone, route_many, at_once=at_once, output=output, json_=json_)
         return

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from cnp_router.history import History, Mashup
-from cnp_router.routing import many
 
 TEXTS = ["Send me a text message when it rains.", "Photos on a map", "qwzx vrrk"]
 
@@ -209,36 +207,6 @@ class TestLines:
 
     def test_empty_standard_input(self, recommend):
         assert "standard input: the file is empty" in recommend("-", input="").stderr
-
-
-class TestInProcesses:
-    @pytest.fixture(autouse=True)
-    def few_are_many(self, monkeypatch):
-        monkeypatch.setattr(many, "_LEAST", 2)
-        monkeypatch.setattr(sys.modules["cnp_router.cli.recommend"], "_FOR_PROCESSES", 4)
-
-    @pytest.mark.parametrize("more", [(), ("--json",), ("--output", "decisions.jsonl")])
-    def test_they_say_the_same(self, recommend, monkeypatch, more):
-        Path("r.txt").write_text("\n".join(TEXTS * 3))
-        said, asked = [], []
-        elsewhere = many.routed_elsewhere
-
-        def seen(router, pieces, *args, **given):
-            asked.append([len(texts) for texts, _ in pieces])
-            return elsewhere(router, pieces, *args, **given)
-
-        monkeypatch.setattr(sys.modules["cnp_router.routing.router"], "routed_elsewhere", seen)
-        for jobs in (1, 2):
-            result = recommend("r.txt", "--jobs", jobs, *more)
-            assert (result.exit_code, result.stderr) == (0, "")
-            said.append((result.stdout, decisions() if "--output" in more else None))
-        assert said[0] == said[1]
-        assert asked == [[2, 2], [2, 2]]  # of nine, four at once, and one
-
-    def test_no_such_number(self, recommend, requests):
-        result = recommend(requests, "--jobs", 0)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert "n_jobs must be a whole number other than 0, got 0" in result.stderr
 
 
 class TestOutput:
