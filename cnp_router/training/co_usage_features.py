@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.routing.head import is_in
 from cnp_router.text.entries import Entries, entries
 from cnp_router.training.co_occurrence import DOUBT, CoOccurrence
 from cnp_router.training.corpus import Corpus
-from cnp_router.training.keyed import scattered
+from cnp_router.training.keyed import distinct, scattered
 from cnp_router.training.views import Candidates, Neighbours
 
 __all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "CoUsageFeatures"]
@@ -86,16 +87,19 @@ class CoUsageFeatures:
         The text's candidates ascend, and come with its probabilities; at least one API is known.
         None of the known is a candidate; `FEATURES` names the features.
         """
-        used = np.unique(np.asarray(known, dtype=np.intp))
+        used = distinct(np.asarray(known, dtype=np.intp))
         found = self.co_usage.given(used)
-        partners = np.setdiff1d(found.index, used)
+        partners = distinct(found.index)
+        partners = partners[~is_in(partners, used)]
         strongest = _matrix(found, partners).max(axis=1)
         p = np.clip(text, _FLOOR, 1 - _FLOOR)
         n_apis = len(self.counts)
         is_open = scattered(used, 1.0, positions, n_apis) == 0
         expected = p[~is_open].max(initial=_FLOOR)
         open_, p = positions[is_open], p[is_open]
-        pool = np.union1d(_best(p, open_, N_FROM_TEXT), _best(strongest, partners, N_CO_USED))
+        pool = distinct(
+            np.append(_best(p, open_, N_FROM_TEXT), _best(strongest, partners, N_CO_USED))
+        )
         own = np.full(len(pool), _FLOOR)
         inside = scattered(pool, 1.0, open_, n_apis) > 0
         own[np.searchsorted(pool, open_[inside])] = p[inside]
@@ -111,8 +115,10 @@ class CoUsageFeatures:
             np.log1p(self.counts[used].max()),
             np.log1p(self.counts[used].min()),
         ]
-        whole = [np.broadcast_to(column, pool.shape) for column in columns]
-        return Candidates(pool, np.stack(whole, axis=1).astype(np.float32))
+        features = np.empty((len(pool), len(columns)), dtype=np.float32)
+        for place, column in enumerate(columns):
+            features[:, place] = column
+        return Candidates(pool, features)
 
     def _pairs(
         self, pool: NDArray[np.intp], known: NDArray[np.intp], given: NDArray[np.float64]
@@ -132,7 +138,7 @@ class CoUsageFeatures:
 
     def _sets(self, pool: NDArray[np.intp], known: NDArray[np.intp]) -> list[Any]:
         """Count candidates in the mashups that used some of the known APIs."""
-        rows = np.unique(
+        rows = distinct(
             np.concatenate(
                 [
                     self.mashups.indices[max(start, end - MOST_MASHUPS) : end]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.pool import ALONE, Pool
+from cnp_router.routing.head import is_in
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.parts import Part
 from cnp_router.training.ranker import Example, Ranker
@@ -84,13 +85,14 @@ class Completion(Part):
 
         The text's candidates ascend, and come with their probabilities.
         """
+        places = np.asarray(known, dtype=np.intp)
         if self.ranker is None:
-            left = ~np.isin(positions, known)
+            left = ~is_in(positions, places)
             return Completed(positions[left], text[left])
         found = past.candidates(positions, text, neighbours, known)
         p = self.ranker.probabilities(past.co_usage, found)
         # The text's other candidates come behind all that were looked at.
-        rest = ~np.isin(positions, np.union1d(found.positions, known))
+        rest = ~is_in(positions, np.append(found.positions, places))
         joined = np.concatenate([found.positions, positions[rest]])
         behind = np.minimum(text[rest], p.min(initial=1.0))
         order = np.argsort(joined, kind="stable")
@@ -110,4 +112,4 @@ def _given(example: Example, text: NDArray[Any], known: NDArray[Any]) -> Example
     """Return the example as it looks once some of its APIs are known."""
     past, near = example.past, example.neighbours
     found = past.candidates(example.candidates.positions, text, near, known)
-    return replace(example, candidates=found, used=np.setdiff1d(example.used, known))
+    return replace(example, candidates=found, used=example.used[~is_in(example.used, known)])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.routing import Reason
+from cnp_router.routing.head import is_in
 from cnp_router.text import cuts
 from cnp_router.training.keyed import distinct
 from cnp_router.training.views.quotation import beginning
@@ -168,7 +169,7 @@ def _log_odds(
     best = found[halves.argmax(axis=1)].reshape(-1, 2)
     sure = halves.max(axis=1).reshape(-1, 2).min(axis=1)
     asked = distinct(best.ravel())
-    there = np.isin(positions, asked)
+    there = is_in(positions, asked)
     given = _placed(asked, positions[there], whole[there])
     first, second = _logit(given[np.searchsorted(asked, best)]).T
     odds = _logit(sure) - 0.5 * np.abs(first - second) + np.log(_balance(pairs))

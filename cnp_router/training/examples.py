@@ -15,6 +15,7 @@ from scipy import sparse
 from cnp_router.catalog import Catalog
 from cnp_router.history import History
 from cnp_router.pool import ALONE, Pool
+from cnp_router.routing.head import is_in
 from cnp_router.text import specification_text
 from cnp_router.text.entries import entries
 from cnp_router.training.answerable import Look, looks
@@ -346,7 +347,7 @@ def _batch_size(n_apis: int) -> int:
 def _behind(found: Candidates, used: NDArray[Any], corpus: Corpus, is_grouped: bool) -> Behind:
     """Return what a request used behind its candidates, and if wanted the groups of all there."""
     counts = corpus.counts
-    missed = used[~np.isin(used, found.positions)]
+    missed = used[~is_in(used, found.positions)]
     place = np.searchsorted(found.next_best, missed)
     n_naming = np.append(found.n_naming, 0)
     is_next = np.append(found.next_best, -1)[place] == missed

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.routing.head import is_in
 from cnp_router.text.kernels import Rows
 from cnp_router.training.keyed import counted, scattered, valued
 from cnp_router.training.linear import times_vector
@@ -84,7 +85,7 @@ class Pairs:
         """Return their scores, which are changed, with 0 for some APIs of each request."""
         for row, gone in enumerate(absent):
             own = slice(*self.starts[row : row + 2])
-            scores[own][np.isin(self.positions[own], gone)] = 0
+            scores[own][is_in(self.positions[own], gone)] = 0
         return scores
 
     def __len__(self) -> int:
@@ -141,7 +142,7 @@ class Found:
             product[row, columns] = 0
         else:
             own = slice(*product.indptr[row : row + 2])
-            product.data[own][np.isin(product.indices[own], columns)] = 0
+            product.data[own][is_in(product.indices[own], columns)] = 0
 
 
 class OfIndex(Found):
@@ -298,7 +299,7 @@ class Sparse(Column):
         kept = np.ones(len(self.positions), dtype=bool)
         for row, positions in enumerate(absent):
             own = slice(*self.starts[row : row + 2])
-            kept[own] = ~np.isin(self.positions[own], positions)
+            kept[own] = ~is_in(self.positions[own], positions)
         starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
         known = self._exact
 

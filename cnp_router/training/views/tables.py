@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.routing.head import is_in
 from cnp_router.training.postings import best, best_of_lines
 
 __all__ = ["Brief", "Table"]
@@ -105,7 +106,7 @@ class Brief(Table):
         self, gone: NDArray[np.intp], sizes: tuple[int, ...]
     ) -> list[NDArray[np.intp]]:
         """Return the best of all places but some."""
-        left = ~np.isin(self._places, gone)
+        left = ~is_in(self._places, gone)
         if np.count_nonzero(left) < sizes[0] and not self._are_all:
             return super().best_without(gone, sizes)
         return self._named(self._places[left], self._values[left], sizes)
