@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -134,9 +135,9 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
 
     `build` makes it of the folder with its further files, its state, whose arrays cannot be written
     to, and its summary; it may be called again, if the model is replaced meanwhile. Sizes are
-    checked, and what compiled code relies on: in large arrays once, until a file changes, which a
-    file beside the generation says. `verify_model` checks the rest. What killed saves left is
-    removed by the way.
+    checked, the checksums of all but large files, and what compiled code relies on: in large
+    models once, until a file changes, which a file beside the generation says. `verify_model`
+    compares the checksums of large files, too. What killed saves left is removed by the way.
 
     Raises
     ------
@@ -147,6 +148,8 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
     def load(generation: Path, manifest: dict[str, Any]) -> T:
         stamp = _stamp(generation, manifest)
         seen = stamp == _stamped(generation)
+        if not seen:
+            _compare(generation, manifest, below=LARGE)
         arrays = {}
         for name in manifest["files"]:
             if name.endswith(".npy"):
@@ -219,13 +222,14 @@ def generation_of(path: str | Path) -> Path:
 
 def verify_model(path: str | Path) -> None:
     """Raise what `load_model` would, and ModelCorruptError if the checksum of a file differs."""
+    _while_it_stands(as_path(path), _compare)
 
-    def verify(generation: Path, manifest: dict[str, Any]) -> None:
-        for name, expected in manifest["files"].items():
-            if _checksum(generation / name) != expected["sha256"]:
-                raise ValueError(f"{name}: altered: its checksum differs")
 
-    _while_it_stands(as_path(path), verify)
+def _compare(generation: Path, manifest: dict[str, Any], below: float = math.inf) -> None:
+    """Compare the files of fewer bytes with their checksums."""
+    for name, expected in manifest["files"].items():
+        if expected["bytes"] < below and _checksum(generation / name) != expected["sha256"]:
+            raise ValueError(f"{name}: altered: its checksum differs")
 
 
 def is_model(folder: Path) -> bool:

@@ -388,14 +388,15 @@ class TestDamage:
     def everything(self, folder):
         return [path for path in parts(folder).iterdir() if path.stat().st_size > 128]
 
-    def test_verifying_finds_one_altered_byte_in_any_file(self, folder):
-        verify_router(folder)
+    @pytest.mark.parametrize("load", [load_router, verify_router])
+    def test_one_altered_byte_in_any_file_is_found(self, folder, load):
+        load(folder)
         for file in self.everything(folder):
             data = bytearray(file.read_bytes())
             data[len(data) // 2] ^= 1
             file.write_bytes(data)
             with pytest.raises(ModelCorruptError) as caught:
-                verify_router(folder)
+                load(folder)
             assert str(caught.value) == (
                 f"{folder}: {DAMAGED}: {file.name}: altered: its checksum differs (fit it again)"
             )
