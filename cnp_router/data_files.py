@@ -130,7 +130,7 @@ def _rows(batch: RecordBatch, path: str | Path, before: int) -> list[dict[str, A
             return [
                 row for i in range(len(batch)) for row in _rows(batch.slice(i, 1), path, before + i)
             ]
-        cure = "write times in microseconds, of the years 1 to 9999"
+        cure = "write times in microseconds, of the years 1 to 9999, in UTC or no time zone"
         raise DataFileError(
             path, f"row {before + 1} has a value that cannot be read: {reason(exc)}", cure=cure
         ) from exc

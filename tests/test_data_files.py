@@ -171,16 +171,23 @@ class TestParquet:
         )
 
     @pytest.mark.parametrize(
-        ("number", "kind"), [(1, "timestamp[ns]"), (10**7, "date32[day]"), (10**12, "timestamp[s]")]
+        ("number", "kind"),
+        [
+            (1, "timestamp[ns]"),
+            (10**7, "date32[day]"),
+            (10**12, "timestamp[s]"),
+            (0, "timestamp[us, tz=Mars/Phobos]"),
+        ],
     )
     def test_a_time_that_python_has_not(self, write, number, kind):
         pa = pytest.importorskip("pyarrow")
         storage = pa.int32() if kind.startswith("date") else pa.int64()
-        days = pa.array([None, number, None], storage).cast(pa.type_for_alias(kind))
+        to = pa.timestamp("us", "Mars/Phobos") if "tz" in kind else pa.type_for_alias(kind)
+        days = pa.array([None, number, None], storage).cast(to)
         file = write(**self.columns(MASHUPS, date=days))
         said = error(lambda: History.read(file))
         assert said.startswith(f"{file}: row 2 has a value that cannot be read: ")
-        assert said.endswith("(write times in microseconds, of the years 1 to 9999)")
+        assert said.endswith("(write times in microseconds, of the years 1 to 9999, in UTC or no time zone)")
 
     def test_a_column_that_is_there_twice(self, tmp_path):
         pa = pytest.importorskip("pyarrow")
