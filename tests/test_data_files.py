@@ -187,7 +187,9 @@ class TestParquet:
         file = write(**self.columns(MASHUPS, date=days))
         said = error(lambda: History.read(file))
         assert said.startswith(f"{file}: row 2 has a value that cannot be read: ")
-        assert said.endswith("(write times in microseconds, of the years 1 to 9999, in UTC or no time zone)")
+        assert said.endswith(
+            "(write times in microseconds, of the years 1 to 9999, in UTC or no time zone)"
+        )
 
     def test_a_column_that_is_there_twice(self, tmp_path):
         pa = pytest.importorskip("pyarrow")
