@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.routing.head import TOLERANCE
+
 __all__ = ["FEEDBACK_TARGET", "RecallControl"]
 
 # Requests whose places in time differ by so much, in the logarithm of months, count 1 / e. Of these
@@ -86,13 +88,18 @@ class RecallControl:
         months : float, default=0.0
             When the request is asked, in months after the end of the history.
         """
+        found = self._unshifted(target, months)
+        if not self.shift or not 0 < found < 1:
+            return found
+        odds = math.log(found / (1 - found)) + self.shift
+        share = math.exp(-abs(odds))  # which cannot overflow
+        return 1 / (1 + share) if odds > 0 else share / (1 + share)
+
+    def _unshifted(self, target: float, months: float) -> float:
         when = round(float(_logarithm(np.float64(months))), _DIGITS)
         if (target, when) not in self._thresholds:
             self._thresholds[target, when] = self._at(target, when)
-        found = self._thresholds[target, when]
-        if not self.shift or not 0 < found < 1:
-            return found
-        return 1 / (1 + math.exp(-math.log(found / (1 - found)) - self.shift))
+        return self._thresholds[target, when]
 
     def _at(self, target: float, when: float) -> float:
         if not len(self.months):
@@ -120,20 +127,40 @@ class RecallControl:
     def _thresholds(self) -> dict[tuple[float, float], float]:
         return {}
 
-    def adapted(self, recall: float) -> RecallControl:
-        """Return the control after a request whose recipients had some recall.
+    def adapted(self, given: Sequence[float] | NDArray[Any], months: float = 0.0) -> RecallControl:
+        """Return the control after a request, of which it became known what it needed.
 
-        Adaptive conformal inference: the log-odds of the threshold fall where the recall was too
-        low, and rise where it was higher than promised, so that in the long run it is kept
+        Adaptive conformal inference: the log-odds of the threshold fall where it reached too few,
+        and rise where it reached more than promised, so that in the long run the recall is kept
         whatever the drift (Gibbs and Candès, "Adaptive conformal inference under distribution
-        shift", 2021).
+        shift", 2021). They stay where another threshold would change nothing: where all are asked
+        anyway, or where all that was missed was given a probability of 0.
 
         Parameters
         ----------
-        recall : float in [0, 1]
-            Of the recipients at a target of .9.
+        given : sequence of float in [0, 1], at least one
+            The probability of each API that the request needed, before anything was learned of it.
+        months : float, default=0.0
+            As in `threshold`.
+
+        Examples
+        --------
+        >>> control = RecallControl(np.full(20, 0.2), np.arange(20), np.zeros(20))
+        >>> control.threshold(0.9)
+        0.2
+        >>> round(control.adapted([0.9, 0.1]).threshold(0.9), 3)
+        0.188
+        >>> round(control.adapted([0.9, 0.3]).threshold(0.9), 3)
+        0.203
         """
-        after = replace(self, shift=self.shift + _LEARNING_RATE * (recall - FEEDBACK_TARGET))
+        given = np.asarray(given)
+        is_reached = given >= self.threshold(FEEDBACK_TARGET, months) - TOLERANCE
+        missed = given[~is_reached]
+        no_other = len(missed) and not missed.any()
+        if no_other or not 0 < self._unshifted(FEEDBACK_TARGET, months) < 1:
+            return self
+        step = _LEARNING_RATE * (float(is_reached.mean()) - FEEDBACK_TARGET)
+        after = replace(self, shift=self.shift + step)
         after.__dict__.update(_descending=self._descending, _thresholds=self._thresholds)
         return after
 

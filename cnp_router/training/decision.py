@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import RecallControl, TargetRecall
-from cnp_router.routing.recall import FEEDBACK_TARGET
+from cnp_router.routing.head import is_in
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
 from cnp_router.text.entries import entries
 from cnp_router.training.answerable import Answerable
 from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.examples import Fold
+from cnp_router.training.examples import Fold, behind_of
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import Prior, bundled_prior
@@ -87,21 +87,30 @@ class Decision(Part):
     is_promise: bool = True
 
     def adapted(
-        self, views: Views, ranker: Ranker, requests: EncodedRequests, usage: sparse.csr_array
+        self,
+        views: Views,
+        ranker: Ranker,
+        tail: Tail,
+        requests: EncodedRequests,
+        usage: sparse.csr_array,
     ) -> Decision:
-        """Return it after the last of some requests, before the views learn what they used."""
-        control = self.recall_control
+        """Return it after the last of some requests, before the views learn what they used.
+
+        Requests without any known word tell nothing of how probabilities are to be taken.
+        """
+        control, corpus = self.recall_control, views.corpus
         last = np.arange(len(requests))[-_MOST_FEEDBACK:]
         found = views.candidates(views.batch(requests.take(last)))
         answers = ranker.each(views[CoUsageView].pairs, found)
         for row, own, p in zip(last, found, answers, strict=True):
             used = entries(usage, np.array([row])).index
-            if not len(used):  # all that it used was removed
-                continue
-            months = views.corpus.months_after(float(requests.day[row]))
-            least = min(control.threshold(FEEDBACK_TARGET, months), p.max(initial=0.0))
-            asked = own.positions[p >= least]
-            control = control.adapted(float(np.isin(used, asked).mean()))
+            # All that it used may have been removed.
+            if len(used) and corpus.specifications.encoders.know(requests.texts[row]):
+                months = corpus.months_after(float(requests.day[row]))
+                n_naming, counts = behind_of(own, used, corpus)
+                behind = tail.probabilities(n_naming, counts, months)
+                given = np.concatenate([p[is_in(own.positions, used)], behind])
+                control = control.adapted(given, months)
         return replace(self, shift=control.shift)
 
     @classmethod

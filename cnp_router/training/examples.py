@@ -45,7 +45,7 @@ from cnp_router.training.views import (
     applying,
 )
 
-__all__ = ["FittedViews", "Fold", "Past", "looked_at", "whole_views"]
+__all__ = ["FittedViews", "Fold", "Past", "behind_of", "looked_at", "whole_views"]
 
 N_COMPONENTS = 200
 MAX_PROBED = 60  # requests a fold
@@ -346,14 +346,18 @@ def _batch_size(n_apis: int) -> int:
 
 def _behind(found: Candidates, used: NDArray[Any], corpus: Corpus, is_grouped: bool) -> Behind:
     """Return what a request used behind its candidates, and if wanted the groups of all there."""
-    counts = corpus.counts
+    groups, sizes = _groups(found, corpus) if is_grouped else (np.zeros((2, 0)), np.zeros(0))
+    return Behind(behind_of(found, used, corpus), groups, sizes * float(GROUPED_EVERY))
+
+
+def behind_of(found: Candidates, used: NDArray[Any], corpus: Corpus) -> NDArray[Any]:
+    """Return how many scores name what a request used behind its candidates, and its counts."""
     missed = used[~is_in(used, found.positions)]
     place = np.searchsorted(found.next_best, missed)
     n_naming = np.append(found.n_naming, 0)
     is_next = np.append(found.next_best, -1)[place] == missed
     naming = np.where(is_next, n_naming[place], 0)
-    groups, sizes = _groups(found, corpus) if is_grouped else (np.zeros((2, 0)), np.zeros(0))
-    return Behind(np.stack([naming, counts[missed]]), groups, sizes * float(GROUPED_EVERY))
+    return np.stack([naming, corpus.counts[missed]])
 
 
 def _groups(found: Candidates, corpus: Corpus) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -342,23 +342,30 @@ class LearnedRouter(Router):
     def _learn(self, new: History) -> None:
         usage = usage_matrix(self.catalog, new, self.removed)
         requests = self.encoders.encode(new.texts, history_days(new))
-        adapted = self.decision.adapted(self.views, self.ranker, requests, usage)
+        adapted = self.decision.adapted(self.views, self.ranker, self.tail, requests, usage)
         views = self.views.observed(requests, usage)
-        # In this order: who reads in between must find every past request that the views name.
-        before, counted = self.history, self._graph
-        self.history = before.extended(new)
-        self.n_mashups = len(self.history)
-        if counted is not None and counted[0] is before:
-            graph = copy.copy(counted[1]).partial_fit(new.without(self.removed))
-            self._graph = (self.history, graph)
-        if self.categories is not None:
-            self.categories = self.categories.reweighted(views)
-        self.views = views
-        parts = renewed(views, self.n_mashups, self.ranker, self.answerable, adapted)
-        self.ranker, self.answerable, self.decision = parts
-        self.recall_control = self.decision.recall_control
-        self.summary = {**self.summary, **views.corpus.summary}
+        history, graph = self.history.extended(new), self._graph
+        if graph is not None and graph[0] is self.history:
+            counted = copy.copy(graph[1]).partial_fit(new.without(self.removed))
+            graph = (history, counted)
+        categories = self.categories and self.categories.reweighted(views)
+        parts = renewed(views, len(history), self.ranker, self.answerable, adapted)
+        ranker, answerable, decision = parts
         self._handover.forget()
+        # In one step: whoever is interrupted has learned all or nothing. And in this order: who
+        # reads in between must find every past request that the views name.
+        self.__dict__.update(
+            history=history,
+            n_mashups=len(history),
+            _graph=graph,
+            categories=categories,
+            views=views,
+            ranker=ranker,
+            answerable=answerable,
+            decision=decision,
+            recall_control=decision.recall_control,
+            summary={**self.summary, **views.corpus.summary},
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         with self._learning:  # a copy is of one moment

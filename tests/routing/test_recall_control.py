@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,15 +61,15 @@ class TestDrift:
         assert found == control_of(requests).threshold(0.8)
 
     def test_what_happened_moves_it(self, control):
-        missed, found = control.adapted(0.0), control.adapted(1.0)
+        missed, found = control.adapted([1e-9], -20), control.adapted([1.0], -20)
         assert missed.threshold(0.9, -20) < control.threshold(0.9, -20)
         assert control.threshold(0.9, -20) < found.threshold(0.9, -20)
         assert control.shift == 0
 
     def test_at_the_promised_recall_it_stays(self):
         control = control_of([[0.2]] * 50)
-        for recall in [1.0] * 9 + [0.0]:
-            control = control.adapted(recall)
+        for p in [0.99] * 9 + [0.01]:
+            control = control.adapted([p])
         assert control.threshold(0.9) == pytest.approx(0.2)
 
     def test_under_any_drift_the_recall_comes_back(self):
@@ -76,9 +78,37 @@ class TestDrift:
         control, recalls = control_of([[p] for p in random.uniform(0.1, 0.9, 200)]), []
         for p in random.uniform(0.001, 0.009, 400):
             recalls.append(float(p >= control.threshold(0.9)))
-            control = control.adapted(recalls[-1])
+            control = control.adapted([p])
         assert np.mean(recalls[:20]) < 0.5
         assert np.mean(recalls[200:]) == pytest.approx(0.9, abs=0.04)
+
+    @pytest.mark.parametrize("given", [0.95, 0.001])
+    def test_it_never_goes_further_than_what_is_needed(self, given):
+        control = control_of([[0.2]] * 50)
+        for _ in range(3_000):
+            control = control.adapted([given])
+        odds = given / (1 - given) * np.exp([-0.2, 0.2])
+        assert (odds / (1 + odds))[0] < control.threshold(0.9) < (odds / (1 + odds))[1]
+        steps = 0
+        while not 0.19 < control.threshold(0.9) < 0.21:
+            control, steps = control.adapted([0.2]), steps + 1
+        assert steps < 300
+
+    @pytest.mark.parametrize("given", [[0.0], [0.5, 0.0]])
+    def test_what_no_threshold_reaches_leaves_it_where_it_is(self, given):
+        control = control_of([[0.2]] * 50)
+        assert control.adapted(given).threshold(0.9) == control.threshold(0.9)
+
+    def test_nor_does_anything_where_all_are_asked(self):
+        control = control_of([[0.2]] * 3)
+        for p in (0.9, 0.001):
+            assert control.adapted([p]).shift == 0
+        assert control.threshold(0.9) == 0
+
+    @pytest.mark.parametrize(("shift", "threshold"), [(-1e6, 0.0), (1e6, 1.0)])
+    def test_any_number_can_be_its_shift(self, shift, threshold):
+        control = replace(control_of([[0.2]] * 50), shift=shift)
+        assert control.threshold(0.9) == threshold
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

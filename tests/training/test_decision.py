@@ -40,7 +40,7 @@ def test_a_recall_is_promised_from_ones_own_requests_only():
         decision = Decision.fit(answers, 50, prior)
         assert decision.recall_control.is_promise is is_promise
         assert Decision.from_state(decision.state()).recall_control.is_promise is is_promise
-        assert decision.recall_control.adapted(0.5).is_promise is is_promise
+        assert decision.recall_control.adapted([0.5]).is_promise is is_promise
 
 
 def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():

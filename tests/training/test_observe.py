@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -15,7 +17,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
-from cnp_router.training import fit_router, load_router
+from cnp_router.training import LearnedRouter, fit_router, load_router
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
 from cnp_router.training.decision import Decision
@@ -343,3 +345,37 @@ def test_one_mashup_makes_nobody_less_sure_of_the_same_request(request_, api):
     assert after.confidence >= before.confidence
     assert after.is_confident
     assert api in [recipient.contractor for recipient in after.recipients]
+
+
+def interrupted_at(line, work):
+    """Do some work, and have Ctrl-C come before a line of `_learn`."""
+    code = LearnedRouter._learn.__code__
+
+    def trace(frame, event, _):
+        if frame.f_code is code and event == "line" and frame.f_lineno == line:
+            raise KeyboardInterrupt
+        return trace if frame.f_code is code or event == "line" else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+
+
+def test_what_is_interrupted_has_learned_all_or_nothing(before, late):
+    source, first = inspect.getsourcelines(LearnedRouter._learn)
+    stopped = 0
+    before.graph.transition_  # noqa: B018  (is counted on, if it is there)
+    for line in range(first + 1, first + len(source)):
+        router = copy.copy(before)
+        try:
+            interrupted_at(line, lambda router=router: router.observe(late))
+        except KeyboardInterrupt:
+            stopped += 1
+        assert len(router.history) == router.views.corpus.usage.shape[0]
+        new = len(late) if len(router.history) == len(before.history) else 0
+        assert router.observe(late) == new
+        assert router.graph.transition_.sum() > before.graph.transition_.sum()
+    assert stopped > 10
