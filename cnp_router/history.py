@@ -6,6 +6,7 @@ import datetime
 import difflib
 import functools
 import unicodedata
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -31,9 +32,21 @@ from cnp_router.records import (
     string_tuple,
 )
 
-__all__ = ["History", "Mashup", "UnknownPolicy", "parse_mashup", "read_shards"]
+__all__ = [
+    "FutureDateWarning",
+    "History",
+    "Mashup",
+    "UnknownPolicy",
+    "parse_mashup",
+    "read_shards",
+    "warn_of_future_dates",
+]
 
 UnknownPolicy = Literal["error", "skip"]
+
+
+class FutureDateWarning(UserWarning):
+    """Past mashups have dates that are still to come."""
 
 
 @functools.lru_cache(1 << 16)
@@ -363,3 +376,17 @@ def _check_used(mashups: Iterable[Mashup]) -> None:
     for mashup in mashups:
         if not mashup.apis:
             raise InputError(f"mashup {mashup.id!r} has no API (give at least one)")
+
+
+def warn_of_future_dates(mashups: Iterable[Mashup]) -> None:
+    """Give one `FutureDateWarning` if some are of after tomorrow: clocks and zones differ."""
+    last = datetime.date.today() + datetime.timedelta(days=1)
+    late = [m for m in mashups if m.date is not None and m.date > last]
+    if late:
+        more = f", and {len(late) - 1} more" if len(late) > 1 else ""
+        warnings.warn(
+            f"mashup {shown(late[0].id)} has the date {late[0].date}, which is still to come"
+            f"{more}: requests without a date are asked as of the newest one (correct it)",
+            FutureDateWarning,
+            stacklevel=3,
+        )

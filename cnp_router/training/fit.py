@@ -16,7 +16,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.cluster import working
 from cnp_router.datasets import load_out_of_scope
 from cnp_router.exceptions import InputError
-from cnp_router.history import History
+from cnp_router.history import History, warn_of_future_dates
 from cnp_router.pool import Pool, check_jobs
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
@@ -110,6 +110,7 @@ def fit_router(
         check_jobs(n_jobs)
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be callable, got {shown(progress)}")
+    warn_of_future_dates(history)
     import scipy.linalg  # noqa: F401  (its own library too: only what is loaded is limited)
     from threadpoolctl import threadpool_limits
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.catalog import Api, Catalog
-from cnp_router.history import History, Mashup
+from cnp_router.history import History, Mashup, warn_of_future_dates
 from cnp_router.records import check_instance, instances
 from cnp_router.routing import Reason, Router, Scores
 from cnp_router.routing.eligible import Chosen
@@ -336,6 +336,7 @@ class LearnedRouter(Router):
         with self._learning:
             new = [m for m in dict.fromkeys(given) if self.history.find(m.id) is None]
             if new:
+                warn_of_future_dates(new)
                 self._learn(History(new))
             return len(new)
 

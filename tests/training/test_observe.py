@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import inspect
 import pickle
 import sys
@@ -16,7 +17,7 @@ from cnp_router import checks
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
-from cnp_router.history import History, Mashup
+from cnp_router.history import FutureDateWarning, History, Mashup
 from cnp_router.training import LearnedRouter, fit_router, load_router
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
@@ -379,3 +380,25 @@ def test_what_is_interrupted_has_learned_all_or_nothing(before, late):
         assert router.observe(late) == new
         assert router.graph.transition_.sum() > before.graph.transition_.sum()
     assert stopped > 10
+
+
+class TestDatesToCome:
+    soon = datetime.date.today() + datetime.timedelta(days=1)
+    years = (datetime.date(9999, 12, 31), datetime.date(9998, 1, 1))
+
+    def mashups(self, *days):
+        return [Mashup(f"to come {day}", "It rains.", (LATE[0],), date=day) for day in days]
+
+    def test_tomorrow_may_have_begun_elsewhere(self, before):
+        assert copy.copy(before).observe(self.mashups(self.soon)) == 1
+        assert fit_router(WORLD.catalog, History(self.mashups(self.soon))).n_mashups == 1
+
+    def test_a_mistyped_year_gives_a_warning(self, before):
+        both = self.mashups(self.soon, *self.years)
+        said = "'to come 9999-12-31' has the date 9999-12-31, which is still to come, and 1 more: "
+        with pytest.warns(FutureDateWarning, match=said) as caught:
+            assert copy.copy(before).observe(both) == 3
+        assert [each.filename for each in caught] == [__file__]
+        with pytest.warns(FutureDateWarning, match=said) as caught:
+            assert fit_router(WORLD.catalog, History(both)).n_mashups == 3
+        assert [each.filename for each in caught] == [__file__]
