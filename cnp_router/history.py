@@ -37,6 +37,7 @@ __all__ = [
     "History",
     "Mashup",
     "UnknownPolicy",
+    "check_used",
     "parse_mashup",
     "read_shards",
     "warn_of_future_dates",
@@ -184,7 +185,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
     def __init__(self, mashups: Iterable[Mashup], *, skipped: int = 0) -> None:
         super().__init__(mashups)
         self.skipped = check_number("skipped", skipped, 0, whole=True)
-        _check_used(self)
+        check_used(self)
 
     def extended(self, mashups: Iterable[Mashup]) -> History:
         """Return a history with more mashups at its end; what is there is shared, not copied.
@@ -201,7 +202,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         2
         """
         grown = self._extended(mashups)
-        _check_used(grown._items[len(self) :])
+        check_used(grown._items[len(self) :])
         return grown
 
     def find(self, mashup_id: str) -> int | None:
@@ -372,7 +373,8 @@ def read_shards(
         yield History.read(file, catalog=catalog, unknown=unknown)
 
 
-def _check_used(mashups: Iterable[Mashup]) -> None:
+def check_used(mashups: Iterable[Mashup]) -> None:
+    """Raise InputError if one has no API."""
     for mashup in mashups:
         if not mashup.apis:
             raise InputError(f"mashup {mashup.id!r} has no API (give at least one)")

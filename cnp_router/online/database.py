@@ -30,7 +30,7 @@ from cnp_router.exceptions import (
     ModelVersionError,
 )
 from cnp_router.files import lock, place_of
-from cnp_router.history import Mashup, parse_mashup
+from cnp_router.history import Mashup, check_used, parse_mashup
 from cnp_router.kept_files import identity
 from cnp_router.records import Record
 from cnp_router.storage import state_from_bytes, state_to_bytes
@@ -237,6 +237,8 @@ def encode(record: Experience) -> Entry:
     """Return a record as it is written; InputError if it cannot be written as JSON in UTF-8."""
     if not isinstance(record, Trajectory | Mashup):
         raise InputError(f"a Trajectory or a Mashup was expected, got {record!r}")
+    if isinstance(record, Mashup):
+        check_used([record])
     kind = type(record).__name__.lower()
     try:
         content = json.dumps(record.to_dict(), ensure_ascii=False, allow_nan=False).encode()

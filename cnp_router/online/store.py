@@ -21,6 +21,7 @@ from cnp_router.records import check_instance, check_number
 __all__ = ["OnlineStore", "Receipt"]
 
 _log = logging.getLogger(__name__)
+_SHARE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class OnlineStore:
         New ones. Each goes on from what it had learned when its last checkpoint was written, and
         learns from all records after that; one that the store does not know learns from all.
     checkpoint_every : int >= 1, default=200
-        Records from one checkpoint to the next.
+        Records from one checkpoint to the next, or a sixteenth of all where that is more: states
+        grow, and what it takes to write them must not grow faster than the records.
     read_only : bool, default=False
         Learn from what is there, make and change no file, and keep none open: what is observed
         later is not learned.
@@ -195,7 +197,7 @@ class OnlineStore:
                 for observer in self.observers:
                     observer.apply([record])
             self.sequence = number
-            if number - self._checkpointed >= self.checkpoint_every:
+            if number - self._checkpointed >= max(self.checkpoint_every, number // _SHARE):
                 self._try_to_write_checkpoint(database)
             return Receipt(True, number)
 

@@ -151,6 +151,30 @@ class TestKeeping:
             OnlineStore(file, [late])
         OnlineStore(file, [NextToolRouter()]).close()
 
+    def test_a_mashup_without_an_api_is_not_kept(self, file):
+        with OnlineStore(file, [Tally()]) as store:
+            with pytest.raises(InputError, match="^mashup 'none' has no API"):
+                store.observe(Mashup("none", "Rain?", ()))
+            assert store.sequence == 0
+
+    def test_of_many_records_checkpoints_become_rare(self, file):
+        class Counted(Tally):
+            n_states = 0
+
+            def state(self):
+                self.n_states += 1
+                return super().state()
+
+        counted = Counted()
+        with OnlineStore(file, [counted], checkpoint_every=2) as store:
+            for number in range(256):
+                store.observe(run(number, "Rain?", "weather"))
+                if number + 1 in (32, 128, 256):
+                    # Every second one, then 16 of those of each doubling at the most.
+                    assert counted.n_states <= 16 * (1 + np.log2((number + 1) / 32))
+        assert OnlineStore(file, [again := Tally()], read_only=True).sequence == 256
+        assert again.state() == counted.state()
+
     def test_closing_leaves_one_file_and_a_checkpoint(self, file, monkeypatch):
         with OnlineStore(file, [Tally()]) as store:
             store.observe(LOG[0])
