@@ -47,6 +47,8 @@ def _facts(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if result["complete_if_sure"] is not None:
         right = f"{result['complete_if_sure']:.1%} of the others"
         yield "If sure", f"{right} have recipients that hold all they needed"
+    none = f"{result['nothing_fits_rate']:.1%} of the requests"
+    yield "Nothing fits", f"{none}; what comes nearest to them is measured"
 
 
 def _echo_completion(completion: dict[str, Any]) -> None:

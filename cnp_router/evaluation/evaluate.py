@@ -97,6 +97,9 @@ class Evaluation:
     complete_if_sure : float in [0, 1] or None
         Of the other requests, the share whose recipients hold all that was used; None if there are
         none. That of other thresholds is in `curves`.
+    nothing_fits_rate : float in [0, 1]
+        Share of the requests of which the router says that nothing fits them. What comes nearest
+        is measured of these, too, and is not to be used: `Router.recommend` returns nothing.
     latency_ms : mapping
         ``p50 p95`` of `Router.route`, in milliseconds of wall time.
     category_apis : mapping
@@ -126,6 +129,7 @@ class Evaluation:
     threshold: float
     fallback_rate: float
     complete_if_sure: float | None
+    nothing_fits_rate: float
     latency_ms: Mapping[str, float]
     category_apis: Mapping[str, float | None] = field(kw_only=True)
     standard_errors: Mapping[str, Mapping[str, float | None]] = field(kw_only=True)
@@ -167,6 +171,8 @@ class Evaluation:
         rows.append((sure, below, "fallback_rate", share(self.fallback_rate)))
         others = "of the others, share whose recipients hold all"
         rows.append((sure, others, "complete_if_sure", share(self.complete_if_sure)))
+        none = "share of all of which nothing is said to fit, but what comes nearest is measured"
+        rows.append((sure, none, "nothing_fits_rate", share(self.nothing_fits_rate)))
         columns = ("of", "figure", "name in JSON", "value")
         return Table(self._title(), columns, tuple(rows), labels=3)
 
@@ -192,6 +198,7 @@ class Evaluation:
             "threshold": self.threshold,
             "fallback_rate": round(self.fallback_rate, 6),
             "complete_if_sure": None if sure is None else round(sure, 6),
+            "nothing_fits_rate": round(self.nothing_fits_rate, 6),
             "latency_ms": rounded(self.latency_ms),
         }
 
@@ -315,6 +322,7 @@ def evaluate(
         threshold=threshold,
         fallback_rate=sum(not r.is_confident for r in results) / len(results),
         complete_if_sure=next(p.complete for p in confidences if p.threshold == threshold),
+        nothing_fits_rate=sum(not r.fits for r in results) / len(results),
         latency_ms=percentiles(latencies),
         category_apis=category_apis,
         standard_errors={
@@ -338,7 +346,8 @@ class RequestFigures:
 
     `places` says how many APIs come before each one used, `n_reached` how many recipients each
     threshold of `EvaluationCurves` gives; empty where there are no probabilities. `is_complete`
-    says whether the recipients hold all that was used, as the router chose them itself.
+    says whether the recipients hold all that was used, as the router chose them itself, and `fits`
+    whether it says that anything fits.
     """
 
     ranking: Mapping[str, float]
@@ -352,6 +361,7 @@ class RequestFigures:
     n_reached: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     confidence: float = 0.0
     is_complete: bool = False
+    fits: bool = True
 
 
 def request_figures(
@@ -382,6 +392,7 @@ def request_figures(
         n_reached=n_reached(scores.probabilities[scores.order]),
         confidence=routing.confidence,
         is_complete=set(own.contractors).issuperset(mashup.apis),
+        fits=own.fits,
     )
 
 

@@ -26,6 +26,7 @@ KEYS = {
     "threshold": None,
     "fallback_rate": None,
     "complete_if_sure": None,
+    "nothing_fits_rate": None,
     "latency_ms": "p50 p95",
 }
 
@@ -99,7 +100,7 @@ def test_dates_are_given_unless_undated(evaluate, monkeypatch):
     document = json.loads(evaluate(*arguments, "--undated").stdout)
     assert (document["dated"], document["with_date"]) == (False, 1)
     assert set(asked) == {None}
-    assert "\nWith a date  0, which the router was not given\n" in evaluate("--undated").stdout
+    assert "\nWith a date   0, which the router was not given\n" in evaluate("--undated").stdout
 
 
 def test_the_table(evaluate):
@@ -109,7 +110,9 @@ def test_the_table(evaluate):
     assert lines[0].split() == ["Requests", "20"]
     assert max(map(len, lines)) <= 80
     assert "% of the requests, whose confidence is below 0.6\nIf sure " in result.stdout
-    assert "% of the others have recipients that hold all they needed\n\n" in result.stdout
+    assert (
+        "% of the others have recipients that hold all they needed\nNothing fits " in result.stdout
+    )
     for keys in KEYS.values():
         for key in (keys or "").split():
             # What it is in words, the figure, and its name in JSON.

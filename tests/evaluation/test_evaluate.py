@@ -48,6 +48,7 @@ KEYS = {
     "threshold": None,
     "fallback_rate": None,
     "complete_if_sure": None,
+    "nothing_fits_rate": None,
     "latency_ms": ["p50", "p95"],
 }
 
@@ -101,6 +102,17 @@ class Asked(Router):
 @pytest.fixture
 def history():
     return History([Mashup("m1", "one", ("a", "c", "a")), Mashup("m2", "two", ("a",))])
+
+
+def test_what_nothing_fits_is_counted_and_measured_by_what_comes_nearest(sample, sample_router):
+    router = sample_router
+    held_out = [Mashup("1", sample.history.texts[0], sample.history[0].apis)]
+    assert evaluate(router, History(held_out)).nothing_fits_rate == 0
+    strange = Mashup("2", "qwzx vrrk", (router.apis[0],))
+    found = evaluate(router, History([*held_out, strange]))
+    assert router.recommend(strange.description) == ()
+    assert found.nothing_fits_rate == found.to_dict()["nothing_fits_rate"] == 0.5
+    assert found.recommendation["mean_apis"] >= 0.5 + len(held_out[0].apis) / 2
 
 
 def without_latency(evaluation):
