@@ -7,6 +7,7 @@ mapped, the system gives that inode to no other file.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Mapping
@@ -17,8 +18,24 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPPED", "Identity", "KeptFiles", "identity", "open_array", "open_content"]
+__all__ = [
+    "MAPPED",
+    "Identity",
+    "KeptFiles",
+    "hindrance",
+    "identity",
+    "open_array",
+    "open_content",
+]
 
+_MORE_FILES = "allow more open files, as by ulimit -n"
+_CURES = {
+    errno.EACCES: "check its mode",
+    errno.EPERM: "check its mode",
+    errno.EMFILE: _MORE_FILES,
+    errno.ENFILE: _MORE_FILES,
+    errno.ENOMEM: "give it more memory",
+}
 MAPPED = 1 << 20  # bytes of a file from which on it is mapped: a mapping keeps a file open
 
 Identity: TypeAlias = tuple[int, int, int, int]
@@ -28,6 +45,27 @@ Identity: TypeAlias = tuple[int, int, int, int]
 def identity(status: os.stat_result) -> Identity:
     """Return what a file is known by: another one, or a changed one, has another."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def hindrance(error: BaseException) -> str | None:
+    """Return what hinders from reading files and says nothing of what is in them, with its cure.
+
+    Examples
+    --------
+    >>> hindrance(PermissionError(errno.EACCES, "Permission denied", "model/state.json"))
+    'state.json: Permission denied (check its mode)'
+    >>> hindrance(ValueError("not JSON")) is None
+    True
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            return f"too little memory ({_CURES[errno.ENOMEM]})"
+        if isinstance(cause, OSError) and cause.errno in _CURES:
+            where = f"{Path(os.fsdecode(cause.filename)).name}: " if cause.filename else ""
+            return f"{where}{cause.strerror} ({_CURES[cause.errno]})"
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 class _Mapped(np.memmap[Any, Any]):

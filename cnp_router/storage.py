@@ -38,7 +38,7 @@ from cnp_router.exceptions import (
     ModelVersionError,
 )
 from cnp_router.files import as_path, atomic_write, lock, read_json
-from cnp_router.kept_files import KeptFiles, open_array
+from cnp_router.kept_files import KeptFiles, hindrance, open_array
 from cnp_router.packing import (
     LARGE,
     check_numbers,
@@ -142,6 +142,8 @@ def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str
     Raises
     ------
     ModelNotFoundError, ModelVersionError, ModelCorruptError
+    ModelStoreError
+        If it cannot be read for want of permission, memory or open files.
     """
     folder = as_path(path)
 
@@ -391,6 +393,7 @@ def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> 
             return use(generation, manifest)
         # Whatever the readers of JSON and of arrays raise on content that nobody saved.
         except Exception as exc:
+            _raise_if_hindered(folder, exc)
             if _manifest(folder)["generation"] == generation.name:
                 if isinstance(exc, ModelCorruptError):  # it says where
                     raise
@@ -416,9 +419,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
         if manifest["sha256"] != _seal(manifest):
             raise ValueError(f"the checksum of {MANIFEST} differs")
     except DataFileError as exc:
+        _raise_if_hindered(folder, exc)
         missing = isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError)
-        denied = isinstance(exc.__cause__, PermissionError)
-        if missing or not (denied or os.path.lexists(folder / MANIFEST)):
+        if missing or not os.path.lexists(folder / MANIFEST):
             name = str(folder) if str(folder).isprintable() else repr(str(folder))
             cure = f"cnp-router fit --catalog FILE --output {_in_a_shell(folder)} makes one"
             raise ModelNotFoundError(f"{name}: no model there ({cure})") from exc
@@ -433,6 +436,12 @@ def _in_a_shell(folder: Path) -> str:
     """Return a folder as a word of a command line."""
     name = str(folder)
     return shlex.quote(name) if name.isprintable() else "DIR"
+
+
+def _raise_if_hindered(folder: Path, error: Exception) -> None:
+    reason = hindrance(error)
+    if reason:
+        raise ModelStoreError(f"{folder}: the model cannot be read: {reason}") from error
 
 
 def _damaged(folder: Path, what: object) -> ModelCorruptError:

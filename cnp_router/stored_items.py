@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from cnp_router.exceptions import DataFileError, InputError, ModelCorruptError
 from cnp_router.files import as_path, json_line, object_of, writing
 from cnp_router.items import Chained, InMemory, Item, ItemKind, Items
-from cnp_router.kept_files import Identity, KeptFiles, open_array, open_content
+from cnp_router.kept_files import Identity, KeptFiles, hindrance, open_array, open_content
 from cnp_router.records import Record
 
 __all__ = ["StoredItems", "open_indexed", "write_indexed"]
@@ -301,6 +301,8 @@ def open_indexed(path: str | Path, kind: ItemKind[Any]) -> Items[Any]:
     try:
         items = StoredItems(path, kind)
     except (OSError, ValueError, EOFError) as exc:  # of NumPy, of files that are none of its own
+        if hindrance(exc):
+            raise
         raise _damaged(as_path(path), f"it cannot be opened: {exc}") from exc
     place = _beside(items.path, _MORE)
     if not place.exists():

@@ -140,7 +140,7 @@ def test_a_model_that_may_not_be_read_is_not_called_missing(tmp_path, monkeypatc
     save_model(tmp_path / "model", {"a": 1}, files={}, summary={})
     monkeypatch.setattr(Path, "read_bytes", denied)
     monkeypatch.setattr(os.path, "lexists", lambda path: False)
-    with pytest.raises(ModelCorruptError, match="no permission to read it"):
+    with pytest.raises(ModelStoreError, match="cannot be read: Permission denied"):
         load_model(tmp_path / "model", lambda *parts: parts)
 
 

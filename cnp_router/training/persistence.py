@@ -44,6 +44,8 @@ def load_router(path: str | Path, *, encoder: Encoder | None = None) -> LearnedR
     ModelCorruptError
         If it is truncated, altered or incomplete. A damaged line of catalog or history is found
         by whoever asks for its item, which raises this then, or by `verify_router`.
+    ModelStoreError
+        If it cannot be read for want of permission, memory or open files.
     InputError
         If the encoder is not the one that it was fitted with, or it was fitted without one.
 

@@ -347,17 +347,42 @@ class TestNotThere:
 
     def test_a_manifest_that_may_not_be_read(self, folder, monkeypatch):
         monkeypatch.setattr(Path, "read_bytes", denied)
-        assert refused(folder) == (
-            f"{folder}: {DAMAGED}: manifest.json: no permission to read it (fit it again)"
-        )
+        message = refused(folder, ModelStoreError)
+        assert message == f"{folder}: the model cannot be read: Permission denied (check its mode)"
 
     @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root reads all")
     def test_a_folder_that_may_not_be_read(self, folder):
         folder.chmod(0)
         try:
-            assert "no permission to read it" in refused(folder)
+            assert "cannot be read" in refused(folder, ModelStoreError)
         finally:
             folder.chmod(0o700)
+
+    @pytest.mark.parametrize("name", ["state.json", "catalog.jsonl", "views.expected.map.npy"])
+    @pytest.mark.parametrize(
+        ("error", "reason"),
+        [
+            (PermissionError(errno.EACCES, "No", "a/b.npy"), "b.npy: No (check its mode)"),
+            (OSError(errno.EMFILE, "Many"), "Many (allow more open files, as by ulimit -n)"),
+            (OSError(errno.ENOMEM, "None"), "None (give it more memory)"),
+            (MemoryError(), "too little memory (give it more memory)"),
+        ],
+    )
+    def test_what_hinders_from_reading_is_no_damage(self, folder, monkeypatch, name, error, reason):
+        def hindered(method):
+            def refuse(path, *arguments, **named):
+                if path.name == name:
+                    raise error
+                return method(path, *arguments, **named)
+
+            return refuse
+
+        for method in ("open", "read_bytes"):
+            monkeypatch.setattr(Path, method, hindered(getattr(Path, method)))
+        message = refused(folder, ModelStoreError)
+        assert message == f"{folder}: the model cannot be read: {reason}"
+        monkeypatch.undo()
+        verify_router(folder)
 
     def test_a_manifest_that_is_a_folder(self, folder):
         (folder / "manifest.json").unlink()
