@@ -72,6 +72,9 @@ class Application(Group):
         except BrokenPipeError:
             _let_go_of_stdout()
             ctx.exit(_BROKEN_PIPE)
+        except MemoryError as exc:
+            cure = "give it more; fewer --jobs take less, where there are some"
+            raise CnpRouterError(f"there is too little memory ({cure})") from exc
         except OSError as exc:
             if exc.filename is not None:
                 raise CnpRouterError(f"{exc.filename}: {exc.strerror}") from exc

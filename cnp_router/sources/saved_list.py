@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ from cnp_router.sources.mcp_tools import api_of
 from cnp_router.sources.source import Call, Source, check_source_name
 
 __all__ = ["SavedList"]
+
+_log = logging.getLogger(__name__)
 
 
 class SavedList(Source):
@@ -64,6 +67,8 @@ class SavedList(Source):
         try:
             tools = enumerate(_tools(document), 1)
             records = [Record(_object("a tool", tool), path, None, place) for place, tool in tools]
+            if _goes_on(document):
+                _log.warning("%s: further pages of the list are not in it (nextCursor)", path)
             return cls(name, tuple(_api(name, each, name in trusted) for each in records))
         except DataFileError:
             raise
@@ -103,6 +108,13 @@ def _tools(document: Any) -> list[dict[str, Any]]:
         is_tool = isinstance(each, dict) and "name" in each
         tools += [each] if is_tool else _page(each)
     return tools
+
+
+def _goes_on(document: Any) -> bool:
+    """Return whether the answer, or the last of several pages, says that another page follows."""
+    last = document[-1] if isinstance(document, list) and document else document
+    result = last.get("result", last) if isinstance(last, dict) else None
+    return isinstance(result, dict) and bool(result.get("nextCursor"))
 
 
 def _page(value: Any) -> list[Any]:

@@ -124,6 +124,16 @@ class TestExitCodes:
         assert result.stderr.startswith("Error: ")
         assert result.stderr.count("\n") == 1
 
+    def test_too_little_memory_is_one_line(self, run, monkeypatch):
+        def greedy(path):
+            raise MemoryError
+
+        monkeypatch.setattr("cnp_router.training.load_router", greedy)
+        result = run("recommend", "--model", "m", "rain")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith("Error: there is too little memory (give it more")
+        assert result.stderr.count("\n") == 1
+
     def test_a_bug_is_not_hidden(self, run, monkeypatch):
         def broken(path):
             raise ZeroDivisionError

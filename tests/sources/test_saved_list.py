@@ -41,11 +41,26 @@ def read(tmp_path):
         [[NOW], [SET]],
     ],
 )
-def test_all_forms(read, document):
+def test_all_forms(read, document, caplog):
     now, other = read(document)
     assert (now.id, now.name, now.description) == ("time__now", "Time now", "The time.")
     assert now.parameters == NOW["inputSchema"]
     assert (other.id, other.name, now.effects) == ("time__set", "set", "unknown")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"tools": [NOW], "nextCursor": "2"},
+        {"id": 1, "result": {"tools": [NOW], "nextCursor": "2"}},
+        [{"tools": [SET], "nextCursor": "2"}, {"tools": [NOW], "nextCursor": "3"}],
+    ],
+)
+def test_pages_that_are_not_in_it_are_warned_of(read, document, caplog):
+    assert "time__now" in [api.id for api in read(document)]
+    (record,) = caplog.records
+    assert record.getMessage().endswith("further pages of the list are not in it (nextCursor)")
 
 
 def test_what_it_says_of_effects_counts_if_it_is_trusted(read):
