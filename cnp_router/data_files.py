@@ -25,13 +25,14 @@ _OBJECTS = ("parameters", "returns")  # columns that may hold JSON as text
 def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ...]:
     """Return the files that some paths mean, in order: a pattern means all that match it, sorted.
 
-    A path that is there is itself, whatever characters its name has. A link that matches and leads
-    nowhere is one of them: reading it is an error.
+    A path that is there is itself, whatever characters its name has. All that matches and is no
+    folder is one of them: reading a link that leads nowhere is an error.
 
     Raises
     ------
     DataFileError
-        If nothing matches a pattern, or a file is meant twice.
+        If nothing matches a pattern, a file is meant twice, or a folder where some may be cannot be
+        looked into.
 
     Examples
     --------
@@ -55,12 +56,17 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
 
 
 def _matches(pattern: str) -> list[Path]:
-    names = glob.glob(pattern, recursive=True)  # noqa: PTH207  (a Path's takes none with a root)
-    places = map(Path, sorted(names))
-    matches = [place for place in places if place.is_file() or not place.exists()]
+    for folder in _found(os.path.join(os.path.dirname(pattern), "")):  # noqa: PTH118, PTH120
+        if not os.access(folder, os.R_OK | os.X_OK):  # glob passes over it
+            raise DataFileError(folder, "no permission to look into it", cure="check its mode")
+    matches = [place for place in map(Path, _found(pattern)) if not place.is_dir()]
     if not matches:
         raise DataFileError(pattern, "no file matches", cure="check the pattern")
     return matches
+
+
+def _found(pattern: str) -> list[str]:
+    return sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  (a Path's takes no root)
 
 
 def is_parquet(path: str | Path) -> bool:

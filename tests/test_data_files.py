@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -55,6 +56,22 @@ class TestPatterns:
         (shards / "part-9.jsonl.gz").symlink_to(shards / "not-mounted")
         with pytest.raises(DataFileError, match=r"part-9\.jsonl\.gz: no such file"):
             History.read(str(shards / "part-*.jsonl.gz"))
+
+    @pytest.mark.parametrize("pattern", ["**/part-*", "*/part-*", "a/part-*"])
+    def test_a_folder_that_may_not_be_looked_into(self, shards, monkeypatch, pattern):
+        (shards / "a").mkdir()
+        allowed = os.access
+        monkeypatch.setattr(  # whoever runs the tests may be allowed all
+            os, "access", lambda place, mode: Path(place).name != "a" and allowed(place, mode)
+        )
+        with pytest.raises(DataFileError, match="a/: no permission to look into it"):
+            data_files(shards / pattern)
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+    def test_a_pipe_is_one_of_them(self, shards):
+        os.mkfifo(shards / "part-9.jsonl")
+        (shards / "part-folder").mkdir()
+        assert len(data_files(shards / "part-*")) == len(data_files(shards / "part-[0-8]*")) + 1
 
     def test_a_file_is_given_once(self, shards):
         first, *_ = sorted(shards.iterdir())

@@ -141,12 +141,18 @@ def _places(router: LearnedRouter, dated: bool, case: tuple[Mashup, str]) -> dic
         ranked = [router.apis[i] for i in scores.order]
         return [api for api in ranked if api not in known].index(hidden)
 
+    return {
+        "text": by_score(()),
+        "graph": _place_in_graph(router, known, hidden),
+        "both": by_score(known),
+    }
+
+
+def _place_in_graph(router: LearnedRouter, known: tuple[str, ...], hidden: str) -> int:
+    """Return how many come before the hidden API; what the graph gives no score comes last."""
+    if not router.views.corpus.counts.any():  # nothing was used together
+        return len(router.apis)
     graph = router.graph
     ranked = graph.ranked(graph.scores([graph.position(api) for api in known]))
     found = np.flatnonzero(ranked == graph.position(hidden))
-    return {
-        "text": by_score(()),
-        # What the graph gives no score comes after all others.
-        "graph": int(found[0]) if len(found) else len(graph.apis_),
-        "both": by_score(known),
-    }
+    return int(found[0]) if len(found) else len(graph.apis_)

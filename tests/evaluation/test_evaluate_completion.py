@@ -51,6 +51,13 @@ def test_the_graph_finds_nothing_where_nothing_was_used_together(router, world):
     assert found.graph == {"hit@1": 0, "hit@5": 0, "hit@10": 0}
 
 
+def test_without_a_history_the_graph_finds_nothing(world, held_out):
+    found = evaluate_completion(fit_router(world.catalog), held_out)
+    assert found.requests == len(held_out)
+    assert found.graph == {"hit@1": 0, "hit@5": 0, "hit@10": 0}
+    assert found.text["hit@10"] > 0
+
+
 def test_the_missing_api_is_looked_for_as_of_the_date(router, world, monkeypatch):
     day, asked = datetime.date(2012, 2, 29), []
     score = type(router).score

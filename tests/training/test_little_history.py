@@ -357,6 +357,18 @@ def test_the_words_that_speak_for_it_are_named_in_a_small_catalog_too():
     assert best.reasons[0].text == "its specification says “send” and “message”, too"
 
 
+def test_of_a_script_without_spaces_the_words_are_named_too():
+    catalog = Catalog(
+        [
+            Api("book", "一覧", "患者の予約を登録し、変更する。"),
+            Api("drug", "薬", "薬の履歴を調べる。"),
+        ]
+    )
+    best = fit_router(catalog).route("予約を登録したい").recipients[0]
+    assert best.contractor == "book"
+    assert best.reasons[0].text == "its specification says “予約” and “登録”, too"
+
+
 class TestARequestInAnotherLanguage:
     SAID = (
         "The router knows no word of the request: ask in the words and the language of the catalog"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.routing import Reason
-from cnp_router.text import clauses, dense_product
+from cnp_router.text import clauses, dense_product, is_unspaced
 from cnp_router.text.entries import entries
 from cnp_router.text.kernels import Rows, below, taken
 from cnp_router.training.corpus import Specifications
@@ -116,7 +116,7 @@ class SpecificationView(View):
         telling = [
             (column, f"“{term}”")
             for column in said[encoder.idf_[said] >= least].tolist()
-            if " " not in (term := encoder.terms_[column]) and len(term) >= 3
+            if " " not in (term := encoder.terms_[column]) and _can_be_cited(term)
         ]
         own = entries(index.word_rows, np.asarray(positions, dtype=np.intp))
         shared: dict[int, list[str]] = {}
@@ -129,6 +129,16 @@ class SpecificationView(View):
             position: Reason("specification", f"its specification says {_listed(terms[:3])}, too")
             for position, terms in shared.items()
         }
+
+
+def _can_be_cited(term: str) -> bool:
+    """Return whether a word says something to a reader; of scripts without spaces, two characters.
+
+    Hiragana beside another script is an ending or a particle: the two are of two words.
+    """
+    if not is_unspaced(term[0]):
+        return len(term) >= 3
+    return len(term) >= 2 and len({"ぁ" <= character <= "ゟ" for character in term}) == 1
 
 
 class _ByWords:
