@@ -120,9 +120,15 @@ def read_parquet(
                     number += 1
                     yield number, _object(row, path, number)
     except (ArrowException, OSError) as exc:
-        known = {FileNotFoundError: "no such file", IsADirectoryError: "is a directory"}
+        known = {
+            FileNotFoundError: "no such file",
+            IsADirectoryError: "is a directory",
+            PermissionError: "no permission to read it",
+        }
         problem = known.get(type(exc), f"cannot be read as Parquet: {reason(exc)}")
-        raise DataFileError(path, problem, cure="check the path, or write it again") from exc
+        denied = isinstance(exc, PermissionError)
+        cure = "check its mode" if denied else "check the path, or write it again"
+        raise DataFileError(path, problem, cure=cure) from exc
     if not number:
         raise DataFileError(path, "the table is empty", cure="give at least one record")
 

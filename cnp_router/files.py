@@ -131,7 +131,7 @@ def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line of a file that may be packed by gzip."""
     file = as_path(path)
     try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+        with gzip.open(file) if file.suffix.lower() == ".gz" else file.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 text = line.removesuffix(b"\n")
                 try:

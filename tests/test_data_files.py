@@ -57,6 +57,11 @@ class TestPatterns:
         with pytest.raises(DataFileError, match=r"part-9\.jsonl\.gz: no such file"):
             History.read(str(shards / "part-*.jsonl.gz"))
 
+    def test_the_ending_may_be_in_capitals(self, shards):
+        file = next(shards.glob("*.gz"))
+        upper = file.rename(shards / file.name.upper())
+        assert len(History.read(upper)) == 1
+
     @pytest.mark.parametrize("pattern", ["**/part-*", "*/part-*", "a/part-*"])
     def test_a_folder_that_may_not_be_looked_into(self, shards, monkeypatch, pattern):
         (shards / "a").mkdir()

@@ -67,7 +67,7 @@ def organise(
         return _contractors(_by_category(catalog), max_size)
     if by == "size":
         if max_size is None:
-            raise InputError("organising by size needs the size (give max_size)")
+            raise InputError("organising by size needs the size (give max_size, or --max-size)")
         everything = [api for apis in _by_category(catalog).values() for api in apis]
         return _contractors({"group": everything}, max_size)
     if graph is None:

@@ -39,6 +39,7 @@ __all__ = ["Asked", "check_output", "read_requests", "recommend_each"]
 
 _STDIN = Path("-")
 _OBJECTS = (".json", ".jsonl", ".ndjson")
+_PACKED = (".gz", ".parquet")
 _SHOWN = 30  # characters of a request in the table
 _WIDENED = {"llm": "model asked", "broadcast": "all asked"}  # what a fallback has done
 
@@ -75,7 +76,11 @@ def read_requests(
         path: str | Path = "standard input"
         text = text_of(options.standard_input(), path)
     else:
-        path, text = place, read_text(place)
+        path = place
+        if place.suffix.lower() in _PACKED:
+            problem = "requests are read from plain text or JSON Lines"
+            raise DataFileError(path, problem, cure="unpack it first, or write it as that")
+        text = read_text(place)
     check_not_csv(text, path)
     if place.suffix.lower() not in _OBJECTS and not text.lstrip().startswith("{"):
         lines = enumerate(text.split("\n"), start=1)

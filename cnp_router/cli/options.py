@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 # No check of existence: the library's own errors say more, and end with 1, not 2.
-PLACE = click.Path(path_type=Path)
+
+
+class _Place(click.Path):
+    """A path; an empty one is most likely a variable that is not set, and not this folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("The path is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PLACE = _Place(path_type=Path)
 
 
 def command(

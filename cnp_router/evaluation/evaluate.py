@@ -271,8 +271,8 @@ def evaluate(
     mashups = [m for m in history if m.description.strip() and apis.issuperset(m.apis)]
     if not mashups:
         raise InputError(
-            f"the router does not know all the APIs of any of the {len(history)} mashups "
-            "(evaluate on mashups of its catalog)"
+            f"none of the {len(history)} mashups has a description, and only APIs that the router "
+            "knows (evaluate on mashups of its catalog)"
         )
     router = copy.copy(router)
     router.source_counts = Counter()

@@ -111,7 +111,7 @@ def test_communities_follow_co_usage_and_not_categories(catalog, history):
     ("options", "message"),
     [
         ({"by": "name"}, r"unknown organisation 'name' \(use one of 'api', 'category'"),
-        ({"by": "size"}, r"organising by size needs the size \(give max_size\)"),
+        ({"by": "size"}, r"organising by size needs the size \(give max_size, or --max-size\)"),
         ({"by": "community"}, r"needs a fitted transition graph \(give graph\)"),
         ({"max_size": 0}, "max_size must be at least 1, got 0"),
     ],

@@ -202,6 +202,19 @@ class TestLines:
         Path("requests.txt").write_text("photos, maps\nWeather, by text\nrain\n")
         assert json.loads(recommend("requests.txt", "--json").stdout)["requests"] == 3
 
+    @pytest.mark.parametrize("name", ["requests.jsonl.gz", "requests.PARQUET"])
+    def test_a_packed_file_is_said_to_be_one(self, recommend, name):
+        Path(name).write_bytes(b"\x1f\x8b")
+        result = recommend(name)
+        assert (result.exit_code, result.stdout) == (1, "")
+        said = f"Error: {name}: requests are read from plain text or JSON Lines (unpack it first"
+        assert result.stderr.startswith(said)
+
+    def test_an_empty_path(self, recommend):
+        result = recommend("")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.endswith("Invalid value for '--requests': The path is empty.\n")
+
     def test_no_such_file(self, recommend):
         assert "none.txt: no such file (check the path)" in recommend("none.txt").stderr
 
