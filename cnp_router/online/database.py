@@ -433,8 +433,11 @@ def _clear_errors(path: Path) -> Iterator[None]:
         of_the_place = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
         if not os.access(path, os.W_OK):
             of_the_place |= {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+        # SQLite calls a full disk an error of input and output, too.
+        no_room = code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+        cure = "make room, if the disk is full" if no_room else None
         if code & 0xFF in of_the_place and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-            raise DataFileError(path, f"cannot be used: {exc}") from exc
+            raise DataFileError(path, f"cannot be used: {exc}", cure=cure) from exc
         raise corrupt(path, str(exc)) from exc
     except UnicodeDecodeError as exc:
         raise corrupt(path, str(exc)) from exc

@@ -699,7 +699,7 @@ class TestTheDiskFails:
         store = OnlineStore(file, [Tally()])
         store.observe(LOG[0])
         store._database._connection.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(DataFileError, match="full"):
+        with pytest.raises(DataFileError, match=r"is full \(make room, if the disk is full\)$"):
             store.observe(run(1, "Rain?" * 10_000, "weather"))
         with pytest.raises(ModelStoreError, match="open it again"):
             store.observe(LOG[1])
