@@ -133,7 +133,6 @@ from cnp_router.graph import (
     export_graph as export_graph,
 )
 from cnp_router.history import (
-    FutureDateWarning as FutureDateWarning,
     History as History,
     Mashup as Mashup,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import glob
+import itertools
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -46,7 +47,7 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
     found: dict[str, str | Path] = {}
     for path in [paths] if isinstance(paths, str | Path) else paths:
         pattern = str(as_path(path))
-        is_plain = not glob.has_magic(pattern) or Path(pattern).exists()
+        is_plain = not glob.has_magic(pattern) or os.path.exists(pattern)  # noqa: PTH110
         for match in [path] if is_plain else _matches(pattern):
             place = os.path.abspath(match)  # noqa: PTH100  (resolve would follow links)
             if place in found:
@@ -56,13 +57,29 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
 
 
 def _matches(pattern: str) -> list[Path]:
-    for folder in _found(os.path.join(os.path.dirname(pattern), "")):  # noqa: PTH118, PTH120
-        if not os.access(folder, os.R_OK | os.X_OK):  # glob passes over it
-            raise DataFileError(folder, "no permission to look into it", cure="check its mode")
-    matches = [place for place in map(Path, _found(pattern)) if not place.is_dir()]
+    _check_folders(Path(pattern))
+    # A Path's own methods raise where a folder may not be entered.
+    matches = [Path(place) for place in _found(pattern) if not os.path.isdir(place)]  # noqa: PTH112
     if not matches:
         raise DataFileError(pattern, "no file matches", cure="check the pattern")
     return matches
+
+
+def _check_folders(pattern: Path) -> None:
+    """Raise DataFileError where a folder may not be looked into: glob passes over it."""
+    places = [*reversed(pattern.parents), pattern]
+    if pattern.name == "**":
+        places.append(pattern / "*")
+    for above, place in itertools.pairwise(places):
+        is_listed = above.name == "**" or glob.has_magic(place.name)
+        for folder in _found(f"{above}{os.sep}"):
+            try:
+                os.stat(f"{folder}.")  # noqa: PTH116  (a Path has no dot at its end)
+                if is_listed:
+                    os.scandir(folder).close()
+            except PermissionError as exc:
+                problem = "no permission to look into it"
+                raise DataFileError(folder, problem, cure="check its mode") from exc
 
 
 def _found(pattern: str) -> list[str]:

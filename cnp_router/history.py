@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import difflib
 import functools
+import logging
 import unicodedata
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -33,7 +33,6 @@ from cnp_router.records import (
 )
 
 __all__ = [
-    "FutureDateWarning",
     "History",
     "Mashup",
     "UnknownPolicy",
@@ -45,9 +44,7 @@ __all__ = [
 
 UnknownPolicy = Literal["error", "skip"]
 
-
-class FutureDateWarning(UserWarning):
-    """Past mashups have dates that are still to come."""
+_log = logging.getLogger(__name__)
 
 
 @functools.lru_cache(1 << 16)
@@ -381,14 +378,15 @@ def check_used(mashups: Iterable[Mashup]) -> None:
 
 
 def warn_of_future_dates(mashups: Iterable[Mashup]) -> None:
-    """Give one `FutureDateWarning` if some are of after tomorrow: clocks and zones differ."""
+    """Log a warning if some are of after tomorrow: clocks and zones differ."""
     last = datetime.date.today() + datetime.timedelta(days=1)
     late = [m for m in mashups if m.date is not None and m.date > last]
     if late:
         more = f", and {len(late) - 1} more" if len(late) > 1 else ""
-        warnings.warn(
-            f"mashup {shown(late[0].id)} has the date {late[0].date}, which is still to come"
-            f"{more}: requests without a date are asked as of the newest one (correct it)",
-            FutureDateWarning,
-            stacklevel=3,
+        _log.warning(
+            "mashup %s has the date %s, which is still to come%s: requests without a date are "
+            "asked as of the newest one (correct it)",
+            shown(late[0].id),
+            late[0].date,
+            more,
         )

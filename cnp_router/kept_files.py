@@ -64,7 +64,7 @@ def hindrance(error: BaseException) -> str | None:
         if isinstance(cause, OSError) and cause.errno in _CURES:
             where = f"{Path(os.fsdecode(cause.filename)).name}: " if cause.filename else ""
             return f"{where}{cause.strerror} ({_CURES[cause.errno]})"
-        cause = cause.__cause__ or cause.__context__
+        cause = cause.__cause__  # its context may be the caller's own
     return None
 
 

@@ -206,7 +206,8 @@ def summary_of(path: str | Path) -> dict[str, Any]:
 
     Raises
     ------
-    ModelNotFoundError, ModelVersionError, ModelCorruptError
+    ModelNotFoundError, ModelVersionError, ModelCorruptError, ModelStoreError
+        As `load_model`.
     """
     return dict(_manifest(as_path(path))["summary"])
 
@@ -216,7 +217,8 @@ def generation_of(path: str | Path) -> Path:
 
     Raises
     ------
-    ModelNotFoundError, ModelVersionError, ModelCorruptError
+    ModelNotFoundError, ModelVersionError, ModelCorruptError, ModelStoreError
+        As `load_model`.
     """
     folder = as_path(path)
     return folder / str(_manifest(folder)["generation"])

@@ -21,6 +21,7 @@ _WIDTHS = (0.5, 1.0, 2.0, math.inf)
 _ENOUGH = 20.0  # over one minus the target
 _DIGITS = 1  # of that logarithm: thresholds in between are not told apart
 _LEARNING_RATE = 0.2
+_IMPOSSIBLE = 1e-9  # no probability that was learned is lower, but 0, nor higher than 1 less that
 FEEDBACK_TARGET = 0.9
 
 
@@ -133,8 +134,9 @@ class RecallControl:
         Adaptive conformal inference: the log-odds of the threshold fall where it reached too few,
         and rise where it reached more than promised, so that in the long run the recall is kept
         whatever the drift (Gibbs and Candès, "Adaptive conformal inference under distribution
-        shift", 2021). They stay where another threshold would change nothing: where all are asked
-        anyway, or where all that was missed was given a probability of 0.
+        shift", 2021). They stay where all are asked for a recall of .9 whatever the shift, as after
+        few held-out requests. What was given a probability of 0 is missed by every threshold: it
+        counts, until the threshold lets in all that is not impossible.
 
         Parameters
         ----------
@@ -153,13 +155,13 @@ class RecallControl:
         >>> round(control.adapted([0.9, 0.3]).threshold(0.9), 3)
         0.203
         """
-        given = np.asarray(given)
-        is_reached = given >= self.threshold(FEEDBACK_TARGET, months) - TOLERANCE
-        missed = given[~is_reached]
-        no_other = len(missed) and not missed.any()
-        if no_other or not 0 < self._unshifted(FEEDBACK_TARGET, months) < 1:
+        if not 0 < self._unshifted(FEEDBACK_TARGET, months) < 1:
             return self
-        step = _LEARNING_RATE * (float(is_reached.mean()) - FEEDBACK_TARGET)
+        least = self.threshold(FEEDBACK_TARGET, months)
+        recall = float(np.mean(np.asarray(given) >= least - TOLERANCE))
+        step = _LEARNING_RATE * (recall - FEEDBACK_TARGET)
+        if (step < 0 and least <= _IMPOSSIBLE) or (step > 0 and least >= 1 - _IMPOSSIBLE):
+            return self
         after = replace(self, shift=self.shift + step)
         after.__dict__.update(_descending=self._descending, _thresholds=self._thresholds)
         return after

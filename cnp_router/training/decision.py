@@ -13,6 +13,7 @@ from scipy import sparse
 
 from cnp_router.routing import RecallControl, TargetRecall
 from cnp_router.routing.head import is_in
+from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
 from cnp_router.text.entries import entries
@@ -110,7 +111,10 @@ class Decision(Part):
                 n_naming, counts = behind_of(own, used, corpus)
                 behind = tail.probabilities(n_naming, counts, months)
                 given = np.concatenate([p[is_in(own.positions, used)], behind])
-                control = control.adapted(given, months)
+                least = p[p > 0].min(initial=1.0)
+                # What nothing speaks for is reached by no threshold, however low.
+                if given.all() or control.threshold(FEEDBACK_TARGET, months) > least:
+                    control = control.adapted(given, months)
         return replace(self, shift=control.shift)
 
     @classmethod

@@ -94,10 +94,25 @@ class TestDrift:
             control, steps = control.adapted([0.2]), steps + 1
         assert steps < 300
 
-    @pytest.mark.parametrize("given", [[0.0], [0.5, 0.0]])
-    def test_what_no_threshold_reaches_leaves_it_where_it_is(self, given):
+    def test_what_no_threshold_reaches_counts_as_missed(self):
+        random = np.random.default_rng(0)
+        stream = np.where(random.random(2_000) < 0.05, 0.0, random.uniform(0.1, 0.9, 2_000))
+        control, recalls = control_of([[p] for p in stream[:400]]), []
+        for p in stream[400:]:
+            recalls.append(float(p >= control.threshold(0.9)))
+            control = control.adapted([p])
+        assert np.mean(recalls[400:]) == pytest.approx(0.9, abs=0.02)
+
+    @pytest.mark.parametrize(("given", "end"), [(0.0, 1e-9), (1.0, 1 - 1e-9)])
+    def test_what_cannot_be_reached_or_missed_moves_it_to_an_end(self, given, end):
         control = control_of([[0.2]] * 50)
-        assert control.adapted(given).threshold(0.9) == control.threshold(0.9)
+        for _ in range(3_000):
+            control = control.adapted([given])
+        assert control.threshold(0.9) == pytest.approx(end, rel=0.3)
+        steps = 0
+        while not 0.1 < control.threshold(0.9) < 0.3:
+            control, steps = control.adapted([0.2]), steps + 1
+        assert steps < 1_200
 
     def test_nor_does_anything_where_all_are_asked(self):
         control = control_of([[0.2]] * 3)

@@ -17,7 +17,8 @@ from cnp_router import checks
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
-from cnp_router.history import FutureDateWarning, History, Mashup
+from cnp_router.history import History, Mashup
+from cnp_router.routing import RecallControl
 from cnp_router.training import LearnedRouter, fit_router, load_router
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
@@ -389,16 +390,76 @@ class TestDatesToCome:
     def mashups(self, *days):
         return [Mashup(f"to come {day}", "It rains.", (LATE[0],), date=day) for day in days]
 
-    def test_tomorrow_may_have_begun_elsewhere(self, before):
+    def test_tomorrow_may_have_begun_elsewhere(self, before, caplog):
         assert copy.copy(before).observe(self.mashups(self.soon)) == 1
         assert fit_router(WORLD.catalog, History(self.mashups(self.soon))).n_mashups == 1
+        assert not caplog.records
 
-    def test_a_mistyped_year_gives_a_warning(self, before):
+    def test_a_mistyped_year_is_warned_of(self, before, caplog):
         both = self.mashups(self.soon, *self.years)
-        said = "'to come 9999-12-31' has the date 9999-12-31, which is still to come, and 1 more: "
-        with pytest.warns(FutureDateWarning, match=said) as caught:
-            assert copy.copy(before).observe(both) == 3
-        assert [each.filename for each in caught] == [__file__]
-        with pytest.warns(FutureDateWarning, match=said) as caught:
-            assert fit_router(WORLD.catalog, History(both)).n_mashups == 3
-        assert [each.filename for each in caught] == [__file__]
+        said = (
+            "mashup 'to come 9999-12-31' has the date 9999-12-31, which is still to come, and 1 "
+            "more: requests without a date are asked as of the newest one (correct it)"
+        )
+        assert copy.copy(before).observe(both) == 3
+        assert caplog.messages == [said]
+        assert fit_router(WORLD.catalog, History(both)).n_mashups == 3
+        assert caplog.messages == [said, said]
+
+
+class TestTheThreshold:
+    @pytest.fixture
+    def told(self, monkeypatch):
+        """What the control was told of each request."""
+        told, original = [], RecallControl.adapted
+
+        def adapted(control, given, months=0.0):
+            told.append((sorted(given), months))
+            return original(control, given, months)
+
+        monkeypatch.setattr(RecallControl, "adapted", adapted)
+        return told
+
+    def test_it_is_told_how_probable_each_need_was_before(self, before, told):
+        router = copy.copy(before)
+        router.compound = False  # the threshold is that of requests for one thing
+        case = WORLD.cases[0]
+        scores = router.score(case.request)
+        candidates = set(scores.candidates.tolist())
+        behind = [i for i in range(len(router.apis)) if i not in candidates][:2]
+        needed = [*scores.candidates[:2].tolist(), *behind]
+        router.observe(Mashup("new", case.request, tuple(router.apis[i] for i in needed)))
+        ((given, months),) = told
+        np.testing.assert_allclose(given, sorted(scores.at(np.array(needed))), rtol=1e-9)
+        assert months == scores.months
+
+    def test_it_is_told_when_each_was_asked(self, told):
+        days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=30 * n) for n in range(90)]
+        dated = History(
+            Mashup(m.id, m.description, m.apis, date=day)
+            for m, day in zip(WORLD.history, days, strict=False)
+        )
+        router = fit_router(WORLD.catalog, dated)
+        late = max(m.date for m in dated) + datetime.timedelta(days=400)
+        months = router.score(WORLD.cases[0].request, date=late).months
+        router.observe(Mashup("late", WORLD.cases[0].request, WORLD.cases[0].clique, date=late))
+        assert told[-1][1] == months > 12
+
+    def test_requests_of_which_no_word_is_known_tell_nothing(self, before, told):
+        copy.copy(before).observe(Mashup("new", "qwzx vrrk", (before.apis[0],)))
+        assert told == []
+
+
+def test_all_that_is_learned_is_put_in_place_the_history_first(before, late):
+    router, order = copy.copy(before), []
+
+    class Recorded(dict):
+        def update(self, **given):
+            order.extend(given)
+            super().update(**given)
+
+    router.__dict__ = Recorded(router.__dict__)
+    router.observe(late)
+    assert order.index("history") < order.index("views")
+    for name in ("history", "views", "categories", "decision", "recall_control", "summary"):
+        assert getattr(router, name) is not getattr(before, name), name

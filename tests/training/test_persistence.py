@@ -384,6 +384,15 @@ class TestNotThere:
         monkeypatch.undo()
         verify_router(folder)
 
+    def test_what_hindered_whoever_asks_is_not_what_is_wrong_here(self, folder, tmp_path):
+        (parts(folder) / "state.json").write_text("{}", encoding="utf-8")
+        for error in (PermissionError(errno.EACCES, "No"), MemoryError()):
+            try:
+                raise error
+            except type(error):
+                assert "no model there" in refused(tmp_path / "none", ModelNotFoundError)
+                assert DAMAGED in refused(folder)
+
     def test_a_manifest_that_is_a_folder(self, folder):
         (folder / "manifest.json").unlink()
         (folder / "manifest.json").mkdir()
