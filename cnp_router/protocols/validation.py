@@ -287,7 +287,8 @@ class _State:
             return check(False, f"no call {reply.in_reply_to} waits for a reply")
         check(call.receiver == reply.sender, "another one was called")
         check(reply.receiver == call.sender, "a reply goes to who called")
-        for each in self.unanswered.values():
+        members = self.unanswered.values() if call.for_members else ()  # they may be many
+        for each in members:
             if each.in_reply_to == call.id and not isinstance(reply, Failure):
                 check(each.reply_by is not None, f"its member has not replied to call {each.id}")
         if isinstance(reply, Failure):

@@ -270,7 +270,8 @@ class LearnedRouter(Router):
         now = copy.copy(self)
         change, corpus = CatalogChange.between(now.catalog, catalog), now.views.corpus
         removed = [api for api in now.removed if api not in catalog]
-        removed += [now.catalog.ids[i] for i in np.flatnonzero(change.removed)]
+        ids = now.catalog.ids  # of a saved catalog they are read each time
+        removed += [ids[i] for i in np.flatnonzero(change.removed)]
         if set(now.removed).issubset(removed):
             usage = placed(corpus.usage, change.apis, 1)
         else:  # of those that are back, the history is known again
