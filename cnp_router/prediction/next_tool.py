@@ -112,6 +112,8 @@ class NextToolRouter:
         self._hints = hints or ParameterHints()
         self._predictable: deque[bool] = deque(maxlen=_WINDOW)
         self._observed: dict[str, None] = {}  # in order of first use
+        # What may be chosen, whose index takes long to make, and the observed it was made of.
+        self._chosen_from: tuple[dict[str, None], int, ToolList] | None = None
         self.n_steps = self.n_trajectories = 0
         self._lock = threading.Lock()
 
@@ -339,9 +341,13 @@ class NextToolRouter:
         """Return the tools that may be chosen; under the lock."""
         if self._given.apis:
             return self._given
-        # Nobody can call a role, though logs have steps of that name.
-        apart = {*RESERVED_IDS, *self.policy.exclude, *(api.id for api in self._catalog)}
-        return ToolList([*self._catalog, *(t for t in self._observed if t not in apart)])
+        observed, made = self._observed, self._chosen_from
+        if made is None or made[0] is not observed or made[1] != len(observed):
+            # Nobody can call a role, though logs have steps of that name.
+            apart = {*RESERVED_IDS, *self.policy.exclude, *(api.id for api in self._catalog)}
+            tools = ToolList([*self._catalog, *(t for t in observed if t not in apart)])
+            made = self._chosen_from = (observed, len(observed), tools)
+        return made[2]
 
     async def _ask(
         self,

@@ -145,6 +145,20 @@ class TestDeciding:
         router = taught(model=model, policy=ALWAYS_ASK)
         assert decided(router.predict_next(["weather"], GOAL)) == ("maps", "llm", "cold-start")
 
+    def test_what_may_be_chosen_is_listed_anew_where_more_was_observed(self):
+        model = OfflineChatModel({ChooseTool: offline_choice})
+        router = NextToolRouter(model=model, policy=ALWAYS_ASK)
+        router.observe(run(0, "Rain?", "weather"))
+        listed = router._choice()
+        assert router._choice() is listed
+        router.observe(run(1, "Rain?", "maps"))
+        assert set(router._choice().apis) == {"weather", "maps"}
+        other = NextToolRouter(model=model, policy=ALWAYS_ASK)
+        other.observe(run(0, "Rain?", "sms"))
+        other.observe(run(1, "Rain?", "mail"))
+        router.restore(other.state())
+        assert set(router._choice().apis) == {"sms", "mail"}
+
     def test_it_is_a_json_object(self):
         model = ScriptedChatModel([{"tool": "sms"}])
         router = taught(model=model, policy=ALWAYS_ASK)
