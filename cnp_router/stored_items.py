@@ -42,7 +42,7 @@ _MORE, _LINE_END = "more.jsonl", ord("\n")
 _DECODED = 2048  # items that are kept, once they were read
 _MOST_MORE = 1_000  # items behind those that are kept: they are read whenever it is opened
 _PARTS = ("hashes", "places")
-_MADE = ("_read", "_decoded", "_positions")  # of the rest of a `StoredItems`
+_MADE = ("_read", "_decoded", "_ids", "_positions")  # of the rest of a `StoredItems`
 
 
 class StoredItems(Items[Item]):
@@ -130,14 +130,18 @@ class StoredItems(Items[Item]):
     def values(self, key: str) -> tuple[str, ...]:
         """Return all ids, in order, or the different values of another key, sorted."""
         if key in self.kind.listed:
-            return tuple(self._list(key))
+            return self._ids if key == "id" else tuple(self._list(key))
         if key == "id":
             return tuple(item.id for item in self)
         return tuple(sorted({value for item in self for value in self.kind.keys[key](item)}))
 
     @cached_property
+    def _ids(self) -> tuple[str, ...]:
+        return tuple(self._list("id"))
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
-        ids = self._list("id")
+        ids = self._ids
         found = dict(zip(ids, range(len(ids)), strict=True))
         if len(found) < len(ids):
             raise self._damaged("its list of ids has one twice")

@@ -65,6 +65,7 @@ def files_of(folder, stem):
 
 class TestTheSameAsInMemory:
     def test_a_catalog(self, catalog):
+        assert catalog.ids is catalog.ids  # read once
         other = Catalog(APIS)
         assert catalog == other
         assert other == catalog

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-# No check of existence: the library's own errors say more, and end with 1, not 2.
-
 
 class _Place(click.Path):
     """A path; an empty one is most likely a variable that is not set, and not this folder."""
@@ -34,6 +32,7 @@ class _Place(click.Path):
         return super().convert(value, param, ctx)
 
 
+# No check of existence: the library's own errors say more, and end with 1, not 2.
 PLACE = _Place(path_type=Path)
 
 

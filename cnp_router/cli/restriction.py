@@ -123,8 +123,7 @@ def _ids(option: str, given: Iterable[str], catalog: Catalog) -> set[str]:
     pieces = [p.strip() for text in given for p in ([text] if text in catalog else text.split(","))]
     if not all(pieces):
         raise click.UsageError(f"{option} has an empty API id.")
-    ids = catalog.ids  # of a saved catalog they are read each time
-    return {ids[catalog.position(piece)] for piece in pieces}
+    return {catalog.ids[catalog.position(piece)] for piece in pieces}
 
 
 restriction = options.gathered(

@@ -270,8 +270,7 @@ class LearnedRouter(Router):
         now = copy.copy(self)
         change, corpus = CatalogChange.between(now.catalog, catalog), now.views.corpus
         removed = [api for api in now.removed if api not in catalog]
-        ids = now.catalog.ids  # of a saved catalog they are read each time
-        removed += [ids[i] for i in np.flatnonzero(change.removed)]
+        removed += [now.catalog.ids[i] for i in np.flatnonzero(change.removed)]
         if set(now.removed).issubset(removed):
             usage = placed(corpus.usage, change.apis, 1)
         else:  # of those that are back, the history is known again
@@ -351,8 +350,9 @@ class LearnedRouter(Router):
             counted = copy.copy(graph[1]).partial_fit(new.without(self.removed))
             graph = (history, counted)
         categories = self.categories and self.categories.reweighted(views)
-        parts = renewed(views, len(history), self.ranker, self.answerable, adapted)
-        ranker, answerable, decision = parts
+        ranker, answerable, decision = renewed(
+            views, len(history), self.ranker, self.answerable, adapted
+        )
         self._handover.forget()
         # In one step: whoever is interrupted has learned all or nothing. And in this order: who
         # reads in between must find every past request that the views name.
