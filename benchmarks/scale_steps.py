@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import importlib
 import importlib.util
@@ -40,7 +41,6 @@ __all__ = [
 _TUNING = 300
 _HELD: tuple[Kind, ...] = ("random", "later")
 _NEW = 10  # mashups that are observed one by one, and APIs that come at once
-_OBSERVED = 50  # mashups that are observed at once
 _ROUNDS = 3  # in which one by one and many at once take turns
 _AGAIN, _SECONDS = 40, 15.0  # how often processes are given the requests, and how long at most
 
@@ -154,14 +154,17 @@ def observe(folder: Path, seed: int) -> dict[str, Any]:
     """Fit on the older four fifths, and observe the rest; beside it, fit on all."""
     catalog, asked = Catalog.read(folder / "apis.jsonl"), _asked(folder)
     past = sorted(History.read(_past(folder)), key=lambda m: m.date or datetime.date.min)
-    n_older, found = 4 * len(past) // 5, {}
+    n_older, found, seconds = 4 * len(past) // 5, {}, {}
     router = fit_router(catalog, History(past[:n_older]), random_state=seed, n_jobs=-1)
     found["four fifths"] = _quality(router, asked)
-    began = time.perf_counter()
-    for place in range(n_older, len(past), _OBSERVED):
-        router.observe(past[place : place + _OBSERVED])
-    seconds = time.perf_counter() - began
-    found["the rest observed"] = _quality(router, asked)
+    fitted = router
+    for how, size in (("50 a call", 50), ("200 a call", 200), ("in one call", len(past))):
+        router = copy.copy(fitted)
+        began = time.perf_counter()
+        for place in range(n_older, len(past), size):
+            router.observe(past[place : place + size])
+        seconds[how] = time.perf_counter() - began
+        found[f"the rest observed, {how}"] = _quality(router, asked)
     router = fit_router(catalog, History(past), random_state=seed, n_jobs=-1)
     found["fitted on all"] = _quality(router, asked)
     return {"observed": len(past) - n_older, "observe_seconds": seconds, "learned": found}

@@ -124,7 +124,8 @@ def print_observing(found: _Steps) -> None:
         print(f"observing: {step['failed']}.\n")
         return
     _print_quality("learned from", step["learned"])
-    print(f"{step['observed']} mashups were observed in {step['observe_seconds']:.1f} s.\n")
+    took = ", ".join(f"{seconds:.1f} s {how}" for how, seconds in step["observe_seconds"].items())
+    print(f"{step['observed']} mashups were observed in {took}.\n")
 
 
 def print_growth(points: _Steps) -> None:

@@ -14,7 +14,10 @@ from cnp_router.cli.output import cold_start, counted, echo_json, echo_pairs, no
 from cnp_router.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from cnp_router.online import Receipt
     from cnp_router.prediction import NextToolRouter
+
+AT_ONCE = 200  # records: all of them move the threshold of target recalls
 
 
 @options.command(
@@ -45,9 +48,9 @@ def observe(
 ) -> None:
     """Learn from trajectories and mashups, without fitting again.
 
-    All files are checked before anything is learned, and each record is on disk before the next
-    one is learned from. What was observed before, by its id, is not counted again, so a command
-    that was interrupted can be given once more.
+    All files are checked before anything is learned, and records are on disk before they are
+    learned from, 200 at once. What was observed before, by its id, is not counted again, so
+    a command that was interrupted can be given once more.
     """
     if not (trajectories or histories):
         raise click.UsageError("Give --trajectories or --history.")
@@ -73,11 +76,11 @@ def observe(
             note(f"{what}: those teach the model nothing", "Warning")
     with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
-        receipts = []
+        receipts: list[Receipt] = []
         with Progress("Observing") as progress:
-            for place, record in enumerate(records, 1):
-                receipts.append(store.observe(record))
-                progress("record", place, len(records))
+            for start in range(0, len(records), AT_ONCE):
+                receipts += store.observe_many(records[start : start + AT_ONCE])
+                progress("record", len(receipts), len(records))
     observed = sum(receipt.counted for receipt in receipts)
     changed = sum(receipt.changed for receipt in receipts)
     result = {

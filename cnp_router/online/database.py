@@ -150,11 +150,11 @@ class Database:
             row = self._connection.execute(query, names).fetchone()
             return None if row is None else _record(self.path, row)
 
-    def append(self, sequence: int, entry: Entry) -> None:
-        """Add a record; it is on disk when this returns, or nothing is."""
-        row = (sequence, *entry, _digest(sequence, *entry))
+    def append(self, first: int, entries: Sequence[Entry]) -> None:
+        """Add records, numbered from `first`; all are on disk when this returns, or none is."""
+        rows = [(n, *entry, _digest(n, *entry)) for n, entry in enumerate(entries, first)]
         with _clear_errors(self.path), self._transaction():
-            self._connection.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+            self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
 
     def write_checkpoint(self, sequence: int, states: Mapping[str, dict[str, Any]]) -> None:
         """Replace the states of observers by what they have learned up to a record."""

@@ -29,6 +29,7 @@ from cnp_router.training.views import CoUsageView, Views
 
 __all__ = [
     "CONFIDENCE",
+    "MOST_FEEDBACK",
     "Answer",
     "Decision",
     "confidence_features",
@@ -38,8 +39,8 @@ __all__ = [
 ]
 
 MAX_JUDGED = 4_000  # answers from which the confidence is learned
+MOST_FEEDBACK = 200  # of mashups that are observed together
 _TOGETHER = 512  # answers
-_MOST_FEEDBACK = 200  # of mashups that are observed together
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
@@ -100,7 +101,7 @@ class Decision(Part):
         Requests without any known word tell nothing of how probabilities are to be taken.
         """
         control, corpus = self.recall_control, views.corpus
-        last = np.arange(len(requests))[-_MOST_FEEDBACK:]
+        last = np.arange(len(requests))[-MOST_FEEDBACK:]
         found = views.candidates(views.batch(requests.take(last)))
         answers = ranker.each(views[CoUsageView].pairs, found)
         for row, own, p in zip(last, found, answers, strict=True):

@@ -34,7 +34,7 @@ from cnp_router.training.corpus import (
     synced_membership,
     usage_matrix,
 )
-from cnp_router.training.decision import Decision, confidence_features, renewed
+from cnp_router.training.decision import MOST_FEEDBACK, Decision, confidence_features, renewed
 from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.encoders import Encoders
 from cnp_router.training.explaining import explained
@@ -295,7 +295,8 @@ class LearnedRouter(Router):
 
         The next request already finds them: as past requests, in use, co-use and the graph, and
         one step further in the linear models (`Views.observed`). How many of those that served
-        would have been recipients moves the threshold of target recalls (`RecallControl.adapted`).
+        the last 200 would have been recipients moves the threshold of target recalls
+        (`RecallControl.adapted`).
         The rest stays as it was fitted, or known beforehand for so many mashups if it was fitted on
         none: fit again from time to time, and always where it was fitted on little or nothing.
         Threads may observe and route at the same time. Takes time linear in the size of the model.
@@ -337,10 +338,18 @@ class LearnedRouter(Router):
             new = [m for m in dict.fromkeys(given) if self.history.find(m.id) is None]
             if new:
                 warn_of_future_dates(new)
-                self._learn(History(new))
+                after = object.__new__(type(self))
+                after.__dict__.update(self.__dict__)
+                # Those that move the threshold are asked of what has learned all before them.
+                for part in filter(None, (new[:-MOST_FEEDBACK], new[-MOST_FEEDBACK:])):
+                    learned = after._learned_from(History(part))
+                    after.__dict__.update(learned)
+                self._handover.forget()
+                # In one step: whoever is interrupted has learned all or nothing.
+                self.__dict__.update(**learned)
             return len(new)
 
-    def _learn(self, new: History) -> None:
+    def _learned_from(self, new: History) -> dict[str, Any]:
         usage = usage_matrix(self.catalog, new, self.removed)
         requests = self.encoders.encode(new.texts, history_days(new))
         adapted = self.decision.adapted(self.views, self.ranker, self.tail, requests, usage)
@@ -353,21 +362,19 @@ class LearnedRouter(Router):
         ranker, answerable, decision = renewed(
             views, len(history), self.ranker, self.answerable, adapted
         )
-        self._handover.forget()
-        # In one step: whoever is interrupted has learned all or nothing. And in this order: who
-        # reads in between must find every past request that the views name.
-        self.__dict__.update(
-            history=history,
-            n_mashups=len(history),
-            _graph=graph,
-            categories=categories,
-            views=views,
-            ranker=ranker,
-            answerable=answerable,
-            decision=decision,
-            recall_control=decision.recall_control,
-            summary={**self.summary, **views.corpus.summary},
-        )
+        # In this order: who reads in between must find every past request that the views name.
+        return {
+            "history": history,
+            "n_mashups": len(history),
+            "_graph": graph,
+            "categories": categories,
+            "views": views,
+            "ranker": ranker,
+            "answerable": answerable,
+            "decision": decision,
+            "recall_control": decision.recall_control,
+            "summary": {**self.summary, **views.corpus.summary},
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         with self._learning:  # a copy is of one moment

@@ -57,7 +57,8 @@ def test_all_of_it_on_tiny_sizes(tmp_path):
     (index,) = results["vectors"].values()
     assert 0.5 < index["recall@40"] <= 1
     learned = results["observing"]["observing"]["learned"]
-    assert list(learned) == ["four fifths", "the rest observed", "fitted on all"]
+    observed = [f"the rest observed, {how}" for how in ("50 a call", "200 a call", "in one call")]
+    assert list(learned) == ["four fifths", *observed, "fitted on all"]
     assert all(0 < kinds["dev-random"]["recall@20"] <= 1 for kinds in learned.values())
 
 

@@ -175,21 +175,22 @@ class TestObserve:
     def test_killed_in_the_middle_and_given_again(self, run, process):
         killing = (
             "import os, signal\n"
+            "import cnp_router.cli.observe as command\n"
             "from cnp_router.online import OnlineStore\n"
             "from cnp_router.cli import main\n"
-            "observe, left = OnlineStore.observe, [7]\n"
-            "def deadly(store, record):\n"
-            "    observe(store, record)\n"
+            "observe, left = OnlineStore.observe_many, [3]\n"
+            "def deadly(store, records):\n"
             "    left[0] -= 1\n"
             "    left[0] or os.kill(os.getpid(), signal.SIGKILL)\n"
-            "OnlineStore.observe = deadly\n"
+            "    return observe(store, records)\n"
+            "OnlineStore.observe_many, command.AT_ONCE = deadly, 3\n"
             "main()\n"
         )
         done = process("observe", "--model", "m", "--trajectories", "good.jsonl", code=killing)
         done.communicate()
         assert done.returncode == -signal.SIGKILL
         told = document(run("observe", "--model", "m", "--trajectories", "good.jsonl", "--json"))
-        assert (told["observed"], told["repeated"], told["records"]) == (13, 7, 20)
+        assert (told["observed"], told["repeated"], told["records"]) == (14, 6, 20)
         assert (told["trajectories"], told["steps"]) == (20, 60)
 
 

@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import threading
 import time
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 from cnp_router.online import OnlineStore
@@ -83,23 +83,26 @@ def at_moment(fatal):
     threading.Thread(target=lambda: (time.sleep(seconds), die()), daemon=True).start()
 
 
-def observe_all(file, say=lambda name: None):
+def observe_all(file, say=lambda name: None, at_once=1):
     tally = Tally()
+    records = [*RECORDS, RECORDS[0]]
     with OnlineStore(file, [tally], checkpoint_every=2) as store:
-        for record in (*RECORDS, RECORDS[0]):
-            if store.observe(record).counted:
-                say(record.id)
+        for start in range(0, len(records), at_once):
+            piece = records[start : start + at_once]
+            for record, receipt in zip(piece, store.observe_many(piece), strict=True):
+                if receipt.counted:
+                    say(record.id)
     return tally.ids
 
 
-def in_a_child(file, way, fatal):
+def in_a_child(file, way, fatal, at_once):
     """Observe in a child that may be killed; return whether it was, and what it acknowledged."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         way(fatal)
-        observe_all(file, lambda name: os.write(writing, f"{name}\n".encode()))
+        observe_all(file, lambda name: os.write(writing, f"{name}\n".encode()), at_once)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
@@ -116,17 +119,19 @@ def found_in(file):
 
 
 def main(file):
-    for way, stride, most in ((at_statement, 1, 500), (at_line, 29, 5_000), (at_moment, 1, 20)):
+    ways = ((at_statement, 1, 500), (at_line, 29, 5_000), (at_moment, 1, 20))
+    for (way, stride, most), at_once in product(ways, (1, 3)):
         for fatal in range(1, most, stride):
             shutil.rmtree(file.parent, ignore_errors=True)
-            was_killed, said = in_a_child(file, way, fatal)
+            was_killed, said = in_a_child(file, way, fatal, at_once)
             if not was_killed and way is not at_moment:
                 break
             found = found_in(file)
-            _, said_again = in_a_child(file, at_line, 100 + 37 * fatal % 400)
+            _, said_again = in_a_child(file, at_line, 100 + 37 * fatal % 400, at_once)
             found_again = found_in(file)
             at_the_end = observe_all(file)
-            point = {"way": way.__name__, "fatal": fatal, "said": said, "found": found}
+            point = {"way": way.__name__, "fatal": fatal, "at_once": at_once}
+            point |= {"said": said, "found": found}
             rest = {"said_again": said_again, "found_again": found_again, "at_the_end": at_the_end}
             left = sorted(path.name for path in file.parent.iterdir())
             sys.stdout.write(json.dumps({**point, **rest, "left": left}) + "\n")

@@ -17,6 +17,7 @@ from killing import Tally
 from worlds import noisy, run
 
 import cnp_router
+from cnp_router import storage
 from cnp_router.exceptions import (
     CnpRouterError,
     DataFileError,
@@ -97,6 +98,28 @@ class TestKeeping:
             # A mashup of the same id is something else.
             assert store.observe(Mashup("t0", "Rain?", ("weather",))).counted
         assert found(file) == [*IDS[:4], "t0"]
+
+    @pytest.mark.parametrize("every", [1, 3, 200])
+    def test_many_at_once_are_as_one_by_one(self, file, every):
+        tally, router, one_by_one = Tally(), NextToolRouter(), NextToolRouter()
+        with OnlineStore(file, [tally, router], checkpoint_every=every) as store:
+            assert store.observe_many([]) == []
+            first = store.observe(LOG[0])
+            receipts = store.observe_many(iter([*LOG, LOG[3]]))
+            assert store.sequence == len(LOG)
+        one_by_one.apply(LOG)
+        assert first == Receipt(True, 1)
+        assert receipts[0] == receipts[-1] == Receipt(False, None)
+        assert [r.sequence for r in receipts[1:-1]] == list(range(2, len(LOG) + 1))
+        assert tally.ids == found(file) == IDS
+        assert storage.state_to_bytes(router.state()) == storage.state_to_bytes(one_by_one.state())
+
+    def test_of_many_at_once_the_first_under_an_id_counts(self, file):
+        other = run(0, "Snow?", "weather")
+        with OnlineStore(file, [Tally()]) as store:
+            receipts = store.observe_many([LOG[0], other, LOG[1]])
+        assert receipts == [Receipt(True, 1), Receipt(False, None, changed=True), Receipt(True, 2)]
+        assert OnlineStore.records_after(file, 0)[1] == LOG[:2]
 
     @pytest.mark.parametrize("every", [1, 100])
     def test_the_receipt_says_that_the_content_under_an_id_has_changed(self, file, every):
@@ -351,6 +374,9 @@ class TestRefusing:
             store.observe(LOG[0])
             with pytest.raises(InputError, match="not this one"):
                 store.observe(LOG[1])
+            with pytest.raises(InputError, match="not this one"):
+                store.observe_many(LOG)  # all of them or none
+            assert store.sequence == 1
             store.observe(LOG[2])
         assert found(file) == ["t0", "t2"]
 
@@ -757,17 +783,22 @@ def test_no_kill_loses_or_doubles_anything(tmp_path):
     ids = IDS[:7]
     for point in points:
         said, both = point["said"], point["said"] + point["said_again"]
-        # In order and each once: nothing acknowledged is lost, at most one more has been kept.
+        # In order and each once: nothing acknowledged is lost, at most what was given together
+        # after it has been kept, and all of that.
+        at_once = point["at_once"]
         assert said == ids[: len(said)], point
         assert point["found"] == ids[: len(point["found"])], point
-        assert len(said) <= len(point["found"]) <= len(said) + 1, point
+        assert len(said) <= len(point["found"]) <= -(-(len(said) + 1) // at_once) * at_once, point
+        assert len(point["found"]) in {7, *range(0, 7, at_once)}, point
         assert len(set(both)) == len(both), point
         assert set(both) <= set(point["found_again"]), point
         assert point["found_again"] == ids[: len(point["found_again"])], point
         assert point["at_the_end"] == ids, point
         assert point["left"] == ["online.sqlite", "online.sqlite-lock"], point
     assert any(point["found"] != point["said"] for point in points)
-    assert {len(point["said"]) for point in points} == set(range(8))
+    for at_once in (1, 3):
+        those = [point for point in points if point["at_once"] == at_once]
+        assert {len(point["said"]) for point in those} >= {7, *range(0, 7, at_once)}
 
 
 class Exploding:

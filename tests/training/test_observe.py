@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
+import functools
 import inspect
 import pickle
 import sys
@@ -19,7 +21,7 @@ from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.routing import RecallControl
-from cnp_router.training import LearnedRouter, fit_router, load_router
+from cnp_router.training import LearnedRouter, fit_router, learned_router, load_router
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
 from cnp_router.training.decision import Decision
@@ -349,13 +351,15 @@ def test_one_mashup_makes_nobody_less_sure_of_the_same_request(request_, api):
     assert api in [recipient.contractor for recipient in after.recipients]
 
 
-def interrupted_at(line, work):
-    """Do some work, and have Ctrl-C come before a line of `_learn`."""
-    code = LearnedRouter._learn.__code__
+def interrupted_at(code, line, number, work):
+    """Do some work, and have Ctrl-C come before a line is run for the `number`-th time."""
+    left = [number]
 
     def trace(frame, event, _):
         if frame.f_code is code and event == "line" and frame.f_lineno == line:
-            raise KeyboardInterrupt
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
         return trace if frame.f_code is code or event == "line" else None
 
     before = sys.gettrace()
@@ -366,21 +370,29 @@ def interrupted_at(line, work):
         sys.settrace(before)
 
 
-def test_what_is_interrupted_has_learned_all_or_nothing(before, late):
-    source, first = inspect.getsourcelines(LearnedRouter._learn)
+@pytest.mark.parametrize(
+    ("work", "number"), [(LearnedRouter.observe, 1), (LearnedRouter._learned_from, 2)]
+)
+def test_what_is_interrupted_has_learned_all_or_nothing(before, late, monkeypatch, work, number):
+    monkeypatch.setattr(learned_router, "MOST_FEEDBACK", len(late) // 2)  # in two parts
+    source, first = inspect.getsourcelines(work)
     stopped = 0
     before.graph.transition_  # noqa: B018  (is counted on, if it is there)
     for line in range(first + 1, first + len(source)):
+        if "with self._learning" in source[line - first]:
+            continue  # Python does not stop between a lock and what it guards; a trace does
         router = copy.copy(before)
         try:
-            interrupted_at(line, lambda router=router: router.observe(late))
+            learn = functools.partial(router.observe, late)
+            interrupted_at(work.__code__, line, number, learn)
         except KeyboardInterrupt:
             stopped += 1
+        n_learned = len(router.history) - len(before.history)
+        assert n_learned in (0, len(late))
         assert len(router.history) == router.views.corpus.usage.shape[0]
-        new = len(late) if len(router.history) == len(before.history) else 0
-        assert router.observe(late) == new
+        assert router.observe(late) == len(late) - n_learned
         assert router.graph.transition_.sum() > before.graph.transition_.sum()
-    assert stopped > 10
+    assert stopped >= 3
 
 
 class TestDatesToCome:
@@ -408,6 +420,20 @@ class TestDatesToCome:
 
 
 class TestTheThreshold:
+    def test_of_many_at_once_it_learns_as_if_the_last_200_came_later(self, before, late):
+        many = [
+            dataclasses.replace(mashup, id=f"{mashup.id} {n}")
+            for n in range(1 + 300 // len(late))
+            for mashup in late
+        ]
+        at_once, apart = copy.copy(before), copy.copy(before)
+        assert at_once.observe(many) == len(many)
+        apart.observe(many[:-200])
+        apart.observe(many[-200:])
+        assert at_once.decision.shift == apart.decision.shift != 0
+        for mashup in late[:5]:
+            assert at_once.route(mashup.description) == apart.route(mashup.description)
+
     @pytest.fixture
     def told(self, monkeypatch):
         """What the control was told of each request."""
