@@ -221,9 +221,9 @@ class OnlineStore:
             database = self._writable()
             new: dict[tuple[str, str], tuple[Entry, Experience]] = {}
             receipts = []
-            for record in records:
+            for given in records:
                 # What is learned is what will be read: once more, from the same bytes.
-                entry, record = self._as_read(record)
+                entry, record = self._as_read(given)
                 name = (entry.kind, entry.id)
                 before = new[name][1] if name in new else database.find(entry)
                 if before is not None:

@@ -28,7 +28,7 @@ from cnp_router.routing.eligible import (
 )
 from cnp_router.routing.recall import RecallControl
 from cnp_router.routing.recipient import Reason, Recipient, recipients_of
-from cnp_router.routing.restriction import Limits, Restriction, limits, lookup
+from cnp_router.routing.restriction import LimitCache, Limits, Restriction, lookup
 from cnp_router.routing.result import Routing, Source
 from cnp_router.routing.routing_telemetry import counted_routing
 from cnp_router.routing.scores import Scores
@@ -95,6 +95,10 @@ class Deciding(ABC):
     _source: Source = "learned"
     _positions: dict[str, int]
 
+    @functools.cached_property
+    def _limits(self) -> LimitCache:
+        return LimitCache()
+
     def _how(
         self,
         known: Iterable[str],
@@ -116,7 +120,7 @@ class Deciding(ABC):
             )
         threshold = check_number("threshold", threshold, 0, 1)
         other = fallback_called(fallback)
-        whom = limits(self._positions, places, among, exclude)
+        whom = self._limits.limits(self._positions, places, among, exclude)
         for name, ids in whom.strangers.items():
             warn(f"APIs in {name}", ids)
         return How(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -12,9 +14,11 @@ from numpy.typing import NDArray
 from cnp_router.exceptions import InputError
 from cnp_router.records import shown, string_tuple
 
-__all__ = ["Limits", "Restriction", "allowed", "limits", "lookup"]
+__all__ = ["LimitCache", "Limits", "Restriction", "allowed", "limits", "lookup"]
 
 _FEW = 1000  # so many that are left out are taken away one by one
+_KEPT = 8  # long restrictions
+_LASTING = (tuple, frozenset)
 _NONE = np.empty(0, dtype=np.intp)
 
 Restriction = Iterable[str] | Callable[[str], bool]
@@ -95,6 +99,38 @@ def limits(
         without = np.setdiff1d(np.arange(n), only)
         only = None
     return Limits(left, only, without, strangers)
+
+
+class LimitCache:
+    """The limits of the last long restrictions: many requests are restricted by the same object.
+
+    Only tuples and frozensets are known again, as they stay what they are.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[tuple[Any, ...], Sequence[int], Limits]] = deque(maxlen=_KEPT)
+
+    def limits(
+        self,
+        places: Mapping[str, int],
+        known: Sequence[int],
+        among: Restriction | None,
+        exclude: Restriction,
+    ) -> Limits:
+        """Return who may be asked, as `limits` does."""
+        given = (places, among, exclude)
+        if not any(isinstance(each, _LASTING) and len(each) > _FEW for each in (among, exclude)):
+            return limits(places, known, among, exclude)
+        for before, known_before, found in tuple(self._kept):
+            if all(a is b for a, b in zip(before, given, strict=True)) and known_before == known:
+                return found
+        found = limits(places, known, among, exclude)
+        if all(each is None or isinstance(each, _LASTING) for each in (among, exclude)):
+            self._kept.append((given, known, found))
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LimitCache, ()  # elsewhere the objects are others
 
 
 def allowed(

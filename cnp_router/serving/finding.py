@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from cnp_router.catalog import Api
 from cnp_router.history import History
 from cnp_router.online import Reputation
 from cnp_router.routing import Reason, Router, Routing, shortlist
-from cnp_router.routing.result import used_by
+from cnp_router.routing.recipient import recipients_of, used_by
+from cnp_router.serving.open_tools import Visible
 from cnp_router.serving.search_answers import FoundTool
 
 __all__ = ["find"]
@@ -21,7 +21,7 @@ def find(
     router: Router,
     query: str,
     k: int,
-    seen: Mapping[str, Api],
+    seen: Visible,
     reputation: Reputation | None,
     client: str,
 ) -> tuple[Routing, tuple[FoundTool, ...]]:
@@ -35,7 +35,7 @@ def find(
     query : str
     k : int
         The most tools.
-    seen : mapping of str to Api
+    seen : Visible
         What there is for the client.
     reputation : Reputation or None
         Tools that failed more often than not come behind the others, and it is said of them.
@@ -44,18 +44,18 @@ def find(
 
     Examples
     --------
-    >>> from cnp_router.catalog import Catalog
+    >>> from cnp_router.catalog import Api, Catalog
     >>> from cnp_router.routing import SpecificationRouter
     >>> maps, sms = Api("maps", "Maps", "Shows places on a map."), Api("sms", "SMS", "Sends texts.")
     >>> router = SpecificationRouter(Catalog([maps, sms]))
-    >>> find(router, "places on a map", 1, {"maps": maps, "sms": sms}, None, "ann")[1]
+    >>> seen = Visible({"maps": maps, "sms": sms})
+    >>> find(router, "places on a map", 1, seen, None, "ann")[1]
     (FoundTool('maps', 0.83),)
     """
-    routed = router.apis
-    known = [name for name in routed if name in seen]
+    known = seen.known_to(router.apis)
     if not known:
         return _nothing(query, router), ()
-    among = None if len(known) == len(routed) else seen.__contains__
+    among = None if known is router.apis else known
     chosen = shortlist(router, query, k=k, among=among, threshold=_THRESHOLD)
     routing = _for(client, router, replace(chosen.routing, n_apis=len(known)))
     by_id = {each.contractor: each for each in routing.recipients}
@@ -78,26 +78,35 @@ def _judged(tool: FoundTool, reputation: Reputation) -> FoundTool:
 
 
 def _for(client: str, router: Router, routing: Routing) -> Routing:
-    """Return a decision whose reasons quote no request of another client."""
-    reasons = [reason for each in routing.recipients for reason in each.reasons]
-    cited = {name for r in reasons if r.kind == "history" for name in r.references}
+    """Return a decision whose reasons, when they are read, quote no request of another client."""
     history: History | None = getattr(router, "history", None)
-    if not cited or history is None:
+    recipients = routing.recipients
+    if history is None:
         return routing
+
+    def explain(where: slice) -> dict[str, tuple[Reason, ...]]:
+        some = recipients[where]
+        foreign = _foreign(client, history, (reason for each in some for reason in each.reasons))
+        return {
+            each.contractor: tuple(_unquoted(reason, foreign) for reason in each.reasons)
+            for each in some
+        }
+
+    probabilities = [each.probability for each in recipients]
+    unquoted = recipients_of(routing.contractors, probabilities, explain)
+    return replace(routing, recipients=unquoted)
+
+
+def _foreign(client: str, history: History, reasons: Iterable[Reason]) -> set[str]:
+    """Return the past requests of other clients that some reasons quote."""
+    cited = {name for r in reasons if r.kind == "history" for name in r.references}
     # The others are not looked at: they may be many, in a file.
     places = ((name, history.find(name)) for name in cited)
-    foreign = {
+    return {
         name
         for name, place in places
         if place is not None and history[place].user not in (None, client)
     }
-    if not foreign:
-        return routing
-    recipients = (
-        replace(each, reasons=tuple(_unquoted(reason, foreign) for reason in each.reasons))
-        for each in routing.recipients
-    )
-    return replace(routing, recipients=tuple(recipients))
 
 
 def _unquoted(reason: Reason, foreign: set[str]) -> Reason:

@@ -6,7 +6,7 @@ import difflib
 import heapq
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 
 from cnp_router.catalog import Api, Catalog
@@ -18,7 +18,7 @@ from cnp_router.sources import Sources
 from cnp_router.sources.faults import none_left
 from cnp_router.sources.source import SEPARATOR
 
-__all__ = ["OpenTools"]
+__all__ = ["OpenTools", "Visible"]
 
 _LOGGER = logging.getLogger(__name__)
 _MOST_COMPARED = 20  # letter by letter, which takes long
@@ -42,6 +42,29 @@ class UnknownToolError(UnknownApiError):
         self.args = (f"unknown tool {shown(name)} ({hint})",)
 
 
+class Visible(dict[str, Api]):
+    """The tools that a client may see, by id. They stay what they are.
+
+    Examples
+    --------
+    >>> Visible({"maps": Api("maps", "Maps")}).known_to(("maps", "sms"))
+    ('maps',)
+    """
+
+    __slots__ = ("_known",)
+
+    _known: tuple[tuple[str, ...], tuple[str, ...]]
+
+    def known_to(self, apis: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of the APIs of a router that are among them: `apis`, if all are."""
+        routed, known = getattr(self, "_known", (None, ()))
+        if routed is not apis:
+            found = tuple(name for name in apis if name in self)
+            known = apis if len(found) == len(apis) else found
+            self._known = apis, known
+        return known
+
+
 class OpenTools:
     """The tools of a catalog that sources have now, by client.
 
@@ -61,7 +84,7 @@ class OpenTools:
         self._failed: set[str] = set()
         self._there: tuple[Api, ...] = tuple(catalog) if sources is None else ()
         self._sources_of = lru_cache(_MOST_CLIENTS)(partial(_sources_of, catalog))
-        self._seen: OrderedDict[Client, dict[str, Api]] = OrderedDict()
+        self._seen: OrderedDict[Client, Visible] = OrderedDict()
 
     async def load(self) -> None:
         """Ask all sources for what they have.
@@ -128,11 +151,11 @@ class OpenTools:
         if names:
             await self._ask(sources, names)
 
-    def of(self, client: Client) -> Mapping[str, Api]:
+    def of(self, client: Client) -> Visible:
         """Return what a client may see, by id, in the order of the catalog."""
         seen = self._seen.get(client)
         if seen is None:
-            seen = {api.id: api for api in self._there if client.may_see(api.id)}
+            seen = Visible((api.id, api) for api in self._there if client.may_see(api.id))
             self._seen[client] = seen
             if len(self._seen) > _MOST_CLIENTS:
                 self._seen.popitem(last=False)

@@ -154,10 +154,10 @@ class CategoryClassifier:
         """Return the probabilities that belong to the linear model's scores, of the same shape."""
         return self._scale.probability(self._features(scores))
 
-    def likely(self, scores: NDArray[Any]) -> dict[str, float]:
-        """Return how probable the categories are that a request is likely about."""
+    def likely(self, scores: NDArray[Any]) -> dict[int, tuple[float, str]]:
+        """Return how probable the categories are that a request is likely about, by number."""
         p = self.calibrated(scores)
-        return {self.classes_[i]: float(p[i]) for i in np.flatnonzero(p > _LIKELY)}
+        return {i: (float(p[i]), self.classes_[i]) for i in np.flatnonzero(p > _LIKELY).tolist()}
 
     def predict(self, texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """Return each request's categories: the set of the highest expected F1.

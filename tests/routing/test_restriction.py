@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 
 import numpy as np
 import pytest
 from fixed import NAMES, Fixed, Model
 
-from cnp_router.routing import BroadcastRouter, MaxCost, Router, TargetRecall, TopK
+from cnp_router.exceptions import InputError
+from cnp_router.routing import BroadcastRouter, MaxCost, Router, TargetRecall, TopK, restriction
 from cnp_router.routing.result import FEW_MASHUPS, Recipient, Routing
 
 
@@ -145,6 +147,56 @@ class TestRestriction:
         routing = BroadcastRouter(catalog).route("x", among=catalog.ids[:2])
         assert (len(routing.recipients), routing.n_reachable) == (2, 2)
         assert routing.answerable == pytest.approx(2 / len(catalog))
+
+
+class TestLong:
+    """Restrictions by many ids, of which the last ones are remembered."""
+
+    @pytest.fixture
+    def read(self, monkeypatch):
+        """What was read of restrictions; two ids are many."""
+        read, original = [], restriction.limits
+
+        def limits(places, known, among, exclude):
+            read.append((tuple(known), among, exclude))
+            return original(places, known, among, exclude)
+
+        monkeypatch.setattr(restriction, "limits", limits)
+        monkeypatch.setattr(restriction, "_FEW", 1)
+        return read
+
+    @pytest.mark.parametrize("kind", [tuple, frozenset])
+    def test_the_same_object_is_read_once(self, router, read, kind, caplog):
+        among = kind(["a", "b", "c", "gone"])
+        first = router.route("x", among=among)
+        assert router.route("y", among=among).recipients == first.recipients
+        assert len(read) == 1
+        # What the log says of strangers, it says each time.
+        assert len(caplog.messages) == 2
+        assert router.route("x", among=kind(["b", "c", "d"])).n_allowed == 3
+        assert router.route("x", among=among) == first
+        assert router.route("x", ["a"], among=among).n_allowed == 2
+        assert router.route("x", exclude=among).n_allowed == 1
+        assert router.route("x", exclude=among, among=kind("abcd")).n_allowed == 1
+        assert len(read) == 5
+
+    def test_what_may_have_changed_is_read_again(self, router, read):
+        among = ["a", "b", "c"]
+        assert router.route("x", among=among).n_allowed == 3
+        among.pop()
+        assert router.route("x", among=among).n_allowed == 2
+        allowed, exclude = {"a"}, ("b", "c", "d")
+        assert router.route("x", among=allowed.__contains__, exclude=exclude).n_allowed == 1
+        allowed.clear()
+        with pytest.raises(InputError, match="leaves none of 4 APIs"):
+            router.route("x", among=allowed.__contains__, exclude=exclude)
+
+    def test_each_router_has_its_own(self, router, read):
+        among, other = ("a", "d"), Fixed(0.5, 0.4)
+        assert router.route("x", among=among).n_allowed == 2
+        assert other.route("x", among=among).n_allowed == 1
+        again = pickle.loads(pickle.dumps(router))
+        assert again.route("x", among=among) == router.route("x", among=among)
 
 
 class TestRecommendation:

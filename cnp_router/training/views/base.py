@@ -151,7 +151,7 @@ class Evidence:
     batch: Batch
     history: History
     known: tuple[int, ...]
-    categories: dict[str, float]
+    categories: dict[int, tuple[float, str]]  # by number: how probable it is, and its name
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,15 +88,16 @@ class CategoryView(View):
 
     def reasons(self, evidence: Evidence, positions: Sequence[int]) -> dict[int, Reason]:
         """Return the most probable category of each API."""
-        catalog, likely = self.corpus.specifications.catalog, evidence.categories
+        membership, likely = self.corpus.membership, evidence.categories
         text = "the request is about its category, {} ({:.0%} sure)"
         reasons = {
-            (p, name): Reason("category", text.format(name, p), (name,))
-            for name, p in likely.items()
+            number: Reason("category", text.format(name, p), (name,))
+            for number, (p, name) in likely.items()
         }
         found = {}
         for position in positions:
-            shared = [(likely[c], c) for c in catalog[position].categories if c in likely]
+            own = membership.indices[slice(*membership.indptr[position : position + 2])]
+            shared = [number for number in own.tolist() if number in likely]
             if shared:
-                found[position] = reasons[max(shared)]
+                found[position] = reasons[max(shared, key=likely.__getitem__)]
         return found
