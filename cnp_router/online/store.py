@@ -301,11 +301,18 @@ class OnlineStore:
         with self._mutex:
             self._write_checkpoint(self._writable())
 
-    def close(self) -> None:
-        """Write a checkpoint, so that opening is quick, and let others write."""
+    def close(self, *, checkpoint: bool = True) -> None:
+        """Let others write.
+
+        Parameters
+        ----------
+        checkpoint : bool, default=True
+            Write one first, so that opening is quick. Without, it is as quick if the last one is
+            not long ago; who opens it for a record now and then need not write all each time.
+        """
         with self._mutex:
             try:
-                if self._database and not self._trouble:
+                if checkpoint and self._database and not self._trouble:
                     self._try_to_write_checkpoint(self._database)
             finally:
                 self._release()

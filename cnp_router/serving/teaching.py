@@ -268,37 +268,41 @@ class Teaching:
             raise ModelStoreError(
                 f"{self.path.parent}: it was moved away or removed (put it back, or another one)"
             )
-        n_taught, new = 0, list[Experience]()
         try:
-            # Checkpoints only at the end: what is new is learned at once, as that is quicker.
-            followers = [_Follower(each.kind) for each in self._observers]
-            store = OnlineStore(self.path, followers, checkpoint_every=10**9)
+            followers = [_Follower(each.kind, in_turn) for each in self._observers]
+            store = OnlineStore(self.path, followers)
         except ModelStoreError as exc:
             if type(exc) is not ModelStoreError:
                 raise
             _log.debug("taught later: %s", exc)  # somebody else writes
             return 0
-        with store:
+        try:
             if not self._has_begun:
                 self._begin(in_turn)
             self._follow(in_turn)
             for follower, observer in zip(followers, self._observers, strict=True):
                 follower.observer = observer
-            try:
-                for each in finished:
-                    for record in self._records(each):
-                        try:
-                            if store.observe(record).counted:
-                                new.append(record)
-                        except InputError as exc:  # as JSON cannot hold it: it never can
-                            _log.warning("search %s is not learned: %s", each.search, exc)
-                    log.was_taught(each)
-                    n_taught += 1
-            finally:
-                if new:
-                    in_turn(lambda: self._learn(new))
-                    self._note(store.sequence, new)
-        return n_taught
+            records = [record for each in finished for record in self._records(each)]
+            self._observe(store, records)
+            for each in finished:
+                log.was_taught(each)
+        finally:
+            store.close(checkpoint=False)  # which are written as records come
+        return len(finished)
+
+    def _observe(self, store: OnlineStore, records: Sequence[Experience]) -> None:
+        try:
+            receipts = store.observe_many(records)
+        except InputError as exc:
+            if len(records) == 1:  # as JSON cannot hold it: it never can
+                _log.warning("%s is not learned: %s", records[0].id, exc)
+                return
+            for record in records:
+                self._observe(store, [record])
+            return
+        new = [record for record, r in zip(records, receipts, strict=True) if r.counted]
+        if new:
+            self._note(store.sequence, new)
 
     def _records(self, finished: Finished) -> list[Experience]:
         known = None if self._router is None else self._router.catalog
@@ -368,18 +372,22 @@ def _state_of(path: Path) -> tuple[int, ...]:
 
 
 class _Follower:
-    """Stands in a store for an observer that learns by itself, and gives its state."""
+    """Stands in a store for an observer that has learned by itself what was there before."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, in_turn: InTurn) -> None:
         self.kind = kind
         self.observer: Observer | None = None
+        self._in_turn = in_turn
 
     def check(self, record: Experience) -> None:
         if self.observer is not None:
             self.observer.check(record)
 
     def apply(self, records: Sequence[Experience]) -> None:
-        """Learn nothing: the observer itself does."""
+        """Have the observer learn, while nobody routes."""
+        observer = self.observer
+        if observer is not None:
+            self._in_turn(lambda: observer.apply(records))
 
     def state(self) -> dict[str, Any]:
         assert self.observer is not None

@@ -1,7 +1,7 @@
 """Search and call as one worker of several, and teach one store. A script.
 
 With ``written`` it ends itself by SIGKILL while it teaches: after records were written, before the
-log says so; with ``half``, between the two records of a search. Else it says as JSON what it has
+log says so; with ``half``, before it has learned from them itself. Else it says as JSON what it has
 taught and learned.
 """
 
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from cnp_router import Api, Catalog
-from cnp_router.online import OnlineStore
+from cnp_router.online.database import Database
 from cnp_router.routing import SpecificationRouter
 from cnp_router.serving import Client, Gateway, GatewaySettings, SearchLog, Teaching
 from cnp_router.sources import CallResult, Source, Sources
@@ -51,16 +51,16 @@ class Killed(QuickLog):
 
 
 def kill_half_way():
-    """End the process when the third record was written."""
-    observe, written = OnlineStore.observe, []
+    """End the process when records were written for the second time, before any is learned."""
+    append, written = Database.append, []
 
-    def observed(store, record):
-        written.append(observe(store, record))
-        if len(written) == 3:
+    def appended(*given):
+        append(*given)
+        written.append(given)
+        if len(written) == 2:
             os.kill(os.getpid(), signal.SIGKILL)
-        return written[-1]
 
-    OnlineStore.observe = observed
+    Database.append = appended
 
 
 async def main(folder, name, n, kill):

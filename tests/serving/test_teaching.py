@@ -17,6 +17,7 @@ from cnp_router import Catalog, Forgetting, fit_router
 from cnp_router.exceptions import InputError, ModelCorruptError
 from cnp_router.history import History, Mashup
 from cnp_router.online import OnlineStore
+from cnp_router.online.database import Database
 from cnp_router.prediction import NextToolPolicy, NextToolRouter
 from cnp_router.serving import Client, LoggedSearch, SearchLog, Teaching
 from cnp_router.serving.logged import LoggedCall
@@ -322,6 +323,25 @@ def test_a_query_that_no_store_takes_holds_up_nobody(store, log, caplog):
     assert teaching._teach([broken], log, lambda work: work()) == 1
     assert "is not learned" in caplog.text
     assert teaching.turn(log) == 1
+
+
+def test_few_records_write_no_checkpoint(store, log, monkeypatch):
+    written = []
+    write = Database.write_checkpoint
+    monkeypatch.setattr(
+        Database, "write_checkpoint", lambda *given: (written.append(given[1]), write(*given))
+    )
+    teaching = Teaching(store)
+    for n in range(3):
+        for m in range(50):
+            searched(log, f"a{n}-{m}", good("sky__rain"))
+        log.finish_own()
+        assert teaching.turn(log) == 50
+    assert written == [200]  # of 300 records
+    late = Teaching(store)
+    assert late.take_over() == teaching.sequence == 300
+    assert late.next_tool.n_trajectories == teaching.next_tool.n_trajectories == 150
+    assert late.reputation.rate("sky__rain") == teaching.reputation.rate("sky__rain") > 0.9
 
 
 # Others teach too
