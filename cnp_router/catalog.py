@@ -238,9 +238,16 @@ class Catalog(UniqueItems[Api]):
 
         Categories that no API has are passed over.
         """
+        return tuple(map(self._items.item, self._places_in(categories)))
+
+    def ids_in(self, categories: Iterable[str]) -> tuple[str, ...]:
+        """Return the ids of the APIs that `in_categories` returns, which reads none of them."""
+        ids = self.ids
+        return tuple(ids[place] for place in self._places_in(categories))
+
+    def _places_in(self, categories: Iterable[str]) -> list[int]:
         names = string_tuple("categories", categories)
-        found = {place for name in names for place in self._items.find("category", name)}
-        return tuple(map(self._items.item, sorted(found)))
+        return sorted({place for name in names for place in self._items.find("category", name)})
 
     def position(self, api_id: str) -> int:
         """Return the index of an API.

@@ -42,7 +42,13 @@ _MORE, _LINE_END = "more.jsonl", ord("\n")
 _DECODED = 2048  # items that are kept, once they were read
 _MOST_MORE = 1_000  # items behind those that are kept: they are read whenever it is opened
 _PARTS = ("hashes", "places")
-_MADE = ("_read", "_decoded", "_ids", "_positions")  # of the rest of a `StoredItems`
+_MADE = (
+    "_read",
+    "_decoded",
+    "_ids",
+    "_positions",
+    "_unambiguous",
+)  # of the rest of a `StoredItems`
 
 
 class StoredItems(Items[Item]):
@@ -118,14 +124,17 @@ class StoredItems(Items[Item]):
         return self._positions.get(item_id)
 
     def find(self, key: str, value: str) -> Iterator[int]:
-        """Yield the places of the items that are found under a value; each is looked at."""
+        """Yield the places of the items that are found under a value.
+
+        Each is looked at, but where all values are listed, and no two of them have one hash.
+        """
+        places = self._places[key][slice(*self._span(key, value))].tolist()
+        if places and not 0 <= min(places) <= max(places) < len(self):
+            raise self._damaged(f"its index by {key} leads nowhere")
+        if key in self._unambiguous and value in self._unambiguous[key]:
+            return iter(places)
         values = self.kind.keys[key]
-        for place in range(*self._span(key, value)):
-            found = int(self._places[key][place])
-            if not 0 <= found < len(self):
-                raise self._damaged(f"its index by {key} leads nowhere")
-            if value in values(self.item(found)):
-                yield found
+        return (place for place in places if value in values(self.item(place)))
 
     def values(self, key: str) -> tuple[str, ...]:
         """Return all ids, in order, or the different values of another key, sorted."""
@@ -138,6 +147,12 @@ class StoredItems(Items[Item]):
     @cached_property
     def _ids(self) -> tuple[str, ...]:
         return tuple(self._list("id"))
+
+    @cached_property
+    def _unambiguous(self) -> dict[str, frozenset[str]]:
+        """The listed values of each key that is so listed that none has the hash of another."""
+        listed = {k: frozenset(self._list(k)) for k in self.kind.listed if k in self.kind.keys}
+        return {k: own for k, own in listed.items() if len(set(map(_hash, own))) == len(own)}
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -329,7 +329,8 @@ def test_the_apis_in_some_categories():
     )
     found = catalog.in_categories(["Travel", "Mapping", "Nowhere"])
     assert [api.id for api in found] == ["maps", "trips"]
-    assert catalog.in_categories([]) == ()
+    assert catalog.in_categories([]) == catalog.ids_in([]) == ()
+    assert catalog.ids_in(["Travel", "Mapping", "Nowhere"]) == ("maps", "trips")
     assert [api.id for api in catalog.extended([Api("x", "X", categories=("Messaging",))])
             .in_categories(["Messaging"])] == ["sms", "x"]  # fmt: skip
 

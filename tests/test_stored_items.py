@@ -80,6 +80,7 @@ class TestTheSameAsInMemory:
         assert "maps" in catalog
         assert "Maps" not in catalog
         assert catalog.in_categories(["Travel", "Nowhere"]) == (APIS[0], APIS[2])
+        assert catalog.ids_in(["Travel", "Nowhere"]) == (APIS[0].id, APIS[2].id)
 
     def test_an_unknown_api(self, catalog):
         with pytest.raises(UnknownApiError, match="did you mean 'maps'"):
@@ -235,6 +236,21 @@ class TestNothingIsReadThatIsNotAsked:
         assert decoded == []
         assert again["sms"] == again[1]
         assert decoded == [2]
+
+    def test_who_is_in_a_category(self, catalog, tmp_path, decoded, monkeypatch):
+        again = Catalog.open_indexed(tmp_path / "catalog.jsonl")
+        decoded.clear()
+        assert again.ids_in(catalog.categories) == ("maps", "sms", "caf\u00e9")
+        assert again.extended([NEWS]).ids_in(["Media"]) == ("news",)
+        assert decoded == []
+        # Of two categories with the same hash, each API is looked at.
+        monkeypatch.setattr(stored_items, "_hash", lambda text: 1)
+        Catalog(APIS).write_indexed(tmp_path / "same.jsonl")
+        same = Catalog.open_indexed(tmp_path / "same.jsonl")
+        decoded.clear()
+        assert same.ids_in(["Travel"]) == ("maps", "caf\u00e9")
+        assert sorted(decoded) == [1, 2, 3]
+        assert same.ids_in(["Nowhere"]) == ()
 
     def test_a_request(self, history, decoded):
         decoded.clear()

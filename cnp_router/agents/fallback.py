@@ -70,8 +70,7 @@ class CategoryFallback:
         task = MapCategories(request, (request,), self.catalog.categories)
         asked = read_response(task, complete_sync(self.model, task.chat_request()))
         known = set(scores.apis)
-        named = self.catalog.in_categories(asked.answer.all_categories)
-        return [api.id for api in named if api.id in known]
+        return [api for api in self.catalog.ids_in(asked.answer.all_categories) if api in known]
 
     def __repr__(self) -> str:
         return f"CategoryFallback({self.model!r}, {self.catalog!r})"

@@ -37,7 +37,7 @@ def _in_category(catalog: Catalog, value: str) -> Iterable[str]:
         cure = f"did you mean {by_name[close[0]]!r}?" if close else "use one of the catalog"
         cure = cure if by_name else "the catalog has none; --where name=... goes by names"
         raise InputError(f"unknown category {shown(value)} ({cure})")
-    return [api.id for api in catalog.in_categories([by_name[value.casefold()]])]
+    return catalog.ids_in([by_name[value.casefold()]])
 
 
 def _named(catalog: Catalog, value: str) -> Iterable[str]:

@@ -432,9 +432,8 @@ def _category_scores(
     of_categories, of_apis = [], []
     predicted = classifier.predict([mashup.description for mashup, _ in known])
     for (mashup, truth), chosen in zip(known, predicted, strict=True):
-        in_them = [api.id for api in catalog.in_categories(chosen)]
         of_categories.append(set_scores(chosen, truth).to_dict())
-        of_apis.append(set_scores(in_them, mashup.apis).to_dict())
+        of_apis.append(set_scores(catalog.ids_in(chosen), mashup.apis).to_dict())
     return means(of_categories), means(of_apis)
 
 

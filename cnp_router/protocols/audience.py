@@ -7,6 +7,7 @@ import datetime
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cnp_router import telemetry
@@ -29,16 +30,22 @@ class Audience:
     """Whom an announcement may reach."""
 
     chosen: tuple[Contractor, ...]  # by the router; none in a broadcast
-    others: tuple[Contractor, ...]
+    everyone: tuple[Contractor, ...]
     routing: Routing | None = None  # None in a broadcast
 
     def __repr__(self) -> str:
-        return f"Audience({len(self.chosen):,} chosen, {len(self.others):,} others)"
+        return f"Audience({len(self.chosen):,} chosen of {len(self.everyone):,})"
+
+    @cached_property
+    def others(self) -> tuple[Contractor, ...]:
+        """Those that were not chosen."""
+        chosen = {contractor.id for contractor in self.chosen}
+        return tuple(c for c in self.everyone if c.id not in chosen) if chosen else self.everyone
 
     @property
     def contractors(self) -> tuple[Contractor, ...]:
         """Those to announce to: the chosen ones, or in a broadcast everyone."""
-        return self.others if self.routing is None else self.chosen
+        return self.everyone if self.routing is None else self.chosen
 
 
 async def routed(
@@ -55,9 +62,7 @@ async def routed(
     """
     with telemetry.span("route") as span:
         routing = watched_routing(await _routing(request, parties, settings, ask, date), span)
-    chosen = parties.holders_of(routing.contractors)
-    ids = {contractor.id for contractor in chosen}
-    return Audience(chosen, tuple(c for c in parties.contractors if c.id not in ids), routing)
+    return Audience(parties.holders_of(routing.contractors), parties.contractors, routing)
 
 
 async def _routing(

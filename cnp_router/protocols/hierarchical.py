@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
 
-from cnp_router.agents import Bid, InterpretRequest, organise
+from cnp_router.agents import Bid, InterpretRequest
 from cnp_router.catalog import Api, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.protocols.announcing import Announcing
@@ -104,9 +104,7 @@ class Hierarchical(Protocol):
 
     def _nets(self, parties: Parties, audience: Audience) -> list[_Net]:
         """Return the category managers to call, those of the first of an audience first."""
-        groups = {
-            api.id: each for each in organise(parties.catalog, "category") for api in each.apis
-        }
+        groups = parties.by_category
         nets: dict[str, _Net] = {}
         taken = {contractor.id for contractor in parties.contractors}
         for member in audience.contractors:

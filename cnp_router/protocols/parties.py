@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from cnp_router.agents import organise
 from cnp_router.catalog import Api, Catalog, Contractor
 from cnp_router.exceptions import InputError
 from cnp_router.graph import TransitionGraph
@@ -120,10 +121,12 @@ class Parties:
             raise InputError("among and exclude leave no API that a contractor holds (allow more)")
         return replace(self, contractors=contractors, allowed=left, whole=self), strangers
 
-    @property
+    @cached_property
     def apis(self) -> tuple[Api, ...]:
         """The APIs that a request may reach, in the order of the catalog."""
-        return tuple(a for a in self.catalog if self.allowed is None or a.id in self.allowed)
+        if self.whole is None:
+            return tuple(self.catalog)
+        return tuple(a for a in self.whole.apis if self.allowed is None or a.id in self.allowed)
 
     @cached_property
     def among(self) -> tuple[str, ...] | None:
@@ -140,8 +143,8 @@ class Parties:
 
     def apis_in(self, categories: Iterable[str]) -> tuple[str, ...]:
         """Return the ids of the APIs in some categories, of those that a request may reach."""
-        found = (api.id for api in self.catalog.in_categories(categories))
-        return tuple(name for name in found if self.allowed is None or name in self.allowed)
+        found = self.catalog.ids_in(categories)
+        return found if self.allowed is None else tuple(n for n in found if n in self.allowed)
 
     def holders_of(self, apis: Iterable[str]) -> tuple[Contractor, ...]:
         """Return who holds some APIs, each once."""
@@ -154,6 +157,13 @@ class Parties:
         known = [name for name in apis if name in graph.apis_]
         nearest = graph.predict_next(known, k=len(graph.apis_)) if known else []
         return self.holders_of(next_.api for next_ in nearest if next_.count)
+
+    @cached_property
+    def by_category(self) -> dict[str, Contractor]:
+        """Who holds each API of the whole catalog where contractors are organised by category."""
+        if self.whole is not None:
+            return self.whole.by_category
+        return {api.id: each for each in organise(self.catalog, "category") for api in each.apis}
 
     @cached_property
     def likeness(self) -> Likeness:

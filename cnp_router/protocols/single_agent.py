@@ -22,8 +22,9 @@ class SingleAgent(Protocol):
         """Ask the agent."""
         routing = (await round_.audience()).routing
         parties = round_.parties
-        apis = parties.apis
-        if routing is not None:
+        if routing is None:
+            apis = parties.apis
+        else:
             apis = tuple(parties.catalog[name] for name in routing.contractors)
         said = await round_.ask(ComposeAlone(round_.request, apis))
         return Result(said.apis, said.categories, said.candidates, routing)

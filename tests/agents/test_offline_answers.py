@@ -22,6 +22,7 @@ from cnp_router.agents import (
     SelectApis,
     ServeFunction,
     ask,
+    offline_answers,
     offline_model,
 )
 from cnp_router.agents.offline_answers import TextSimilarity
@@ -61,6 +62,17 @@ def test_any_text_gets_an_answer_that_fits_twice_the_same(text):
         assert misfit(data, task.schema) is None
         assert again[type(task)](task) == data
         assert getattr(task.read(data), "hallucinated", ()) == ()  # it makes nothing up
+
+
+def test_of_a_large_catalog_some_specifications_tell_how_common_words_are(monkeypatch):
+    read = []
+    monkeypatch.setattr(offline_answers, "_MOST_READ", 3)
+    monkeypatch.setattr(offline_answers, "TextSimilarity", read.extend)
+    for n in (1, 3, 4, 7):
+        read.clear()
+        offline_model(Catalog([Api(f"a{place}", f"A {place}") for place in range(n)]))
+        step = {1: 1, 3: 1, 4: 2, 7: 3}[n]
+        assert [text.split()[1] for text in read] == [str(place) for place in range(0, n, step)]
 
 
 def test_it_reads_what_the_prompt_shows():

@@ -129,7 +129,7 @@ class TestEveryView:
         self, router, encoders, world, views, kind
     ):
         batch = views.batch(encoders.encode([world.cases[0].request]))
-        evidence = Evidence(batch, router.history, (1,), {world.catalog.categories[0]: 0.9})
+        evidence = Evidence(batch, router.history, (1,), {0: (0.9, world.catalog.categories[0])})
         assert set(views[kind].reasons(evidence, [0, 3, 8])) <= {0, 3, 8}
 
 
