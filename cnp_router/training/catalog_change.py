@@ -45,10 +45,11 @@ class CatalogChange:
         respecified[:n_shared] = False
         only_grows = bool(np.array_equal(place, np.arange(len(before))))
         for i, j in pairs:
-            if before[i] is now[j] or before[i] == now[j]:
+            old, new = before[i], now[j]
+            if old is new or old == new:
                 respecified[j] = False
             else:
-                respecified[j] = specification_text(before[i]) != specification_text(now[j])
+                respecified[j] = specification_text(old) != specification_text(new)
                 only_grows = False
         return cls(apis, respecified, only_grows and bool(np.array_equal(origin, place)))
 
