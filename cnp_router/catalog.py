@@ -241,7 +241,13 @@ class Catalog(UniqueItems[Api]):
         return tuple(map(self._items.item, self._places_in(categories)))
 
     def ids_in(self, categories: Iterable[str]) -> tuple[str, ...]:
-        """Return the ids of the APIs that `in_categories` returns, which reads none of them."""
+        """Return the ids of the APIs that `in_categories` returns, which reads none of them.
+
+        Examples
+        --------
+        >>> Catalog([Api("maps", "Maps", categories=("Mapping",))]).ids_in(["Mapping"])
+        ('maps',)
+        """
         ids = self.ids
         return tuple(ids[place] for place in self._places_in(categories))
 

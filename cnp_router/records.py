@@ -137,13 +137,14 @@ def _each(value: Iterable[T], *single: type[Any]) -> Iterator[T] | None:
         return None
 
 
-def instances(name: str, value: Iterable[T], kind: type[T]) -> tuple[T, ...]:
-    """Return several objects of one type as a tuple."""
-    each = _each(value, str, kind)
+def instances(name: str, value: Iterable[T], *kinds: type[T]) -> tuple[T, ...]:
+    """Return several objects of some types as a tuple."""
+    each = _each(value, str, *kinds)
     items = () if each is None else tuple(each)
-    wrong = [value] if each is None else [item for item in items if not isinstance(item, kind)]
+    wrong = [value] if each is None else [item for item in items if not isinstance(item, kinds)]
     if wrong:
-        raise InputError(f"{name} must be several {kind.__name__} objects, got {shown(wrong[0])}")
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise InputError(f"{name} must be several {names} objects, got {shown(wrong[0])}")
     return items
 
 

@@ -126,7 +126,8 @@ class StoredItems(Items[Item]):
     def find(self, key: str, value: str) -> Iterator[int]:
         """Yield the places of the items that are found under a value.
 
-        Each is looked at, but where all values are listed, and no two of them have one hash.
+        Each is looked at, but where all values are listed and no two of them have one hash: the
+        files are taken at their word then.
         """
         places = self._places[key][slice(*self._span(key, value))].tolist()
         if places and not 0 <= min(places) <= max(places) < len(self):

@@ -176,7 +176,7 @@ class _Counter:
 
         self._what, self.forgotten = what, Forgotten()
 
-    def check(self, record: Any) -> None:
+    def check(self, records: Any) -> None:
         """Accept any record."""
 
     def apply(self, records: Any) -> None:

@@ -30,11 +30,14 @@ class Observer(Protocol):
 
     kind: str
 
-    def check(self, record: Trajectory | Mashup) -> None:
-        """Raise InputError for a record that cannot be learned from. Changes nothing."""
+    def check(self, records: Sequence[Trajectory | Mashup]) -> None:
+        """Raise InputError if one of the records cannot be learned from. Changes nothing.
+
+        All that are observed together are checked before the first of them is learned.
+        """
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
-        """Learn from records: one as it is observed, many when a store is opened.
+        """Learn from records: those that are observed together, or all when a store is opened.
 
         The same records give the same state. Those observed while this observer was not there
         were not checked by it: what it cannot learn from, it leaves out.
@@ -99,17 +102,19 @@ class RouterObserver:
         self._router = router
         self._mashups: list[Mashup] = []
 
-    def check(self, record: Trajectory | Mashup) -> None:
+    def check(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Raise UnknownApiError for a mashup that names an API the catalog does not have.
 
         And what the router's encoder raises, if it has one: what it cannot read is not kept.
         """
-        if isinstance(record, Mashup):
-            for api in record.apis:
+        mashups = [record for record in records if isinstance(record, Mashup)]
+        for mashup in mashups:
+            for api in mashup.apis:
                 self.catalog.position(api)
-            encoders = getattr(self._router, "encoders", None)
-            if encoders is not None and encoders.dense is not None:
-                encoders.dense.encode([record.description])  # `apply` does not pay for it again
+        encoders = getattr(self._router, "encoders", None)
+        if mashups and encoders is not None and encoders.dense is not None:
+            # It remembers some hundred, so that `apply` does not pay for them again.
+            encoders.dense.encode([mashup.description for mashup in mashups])
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Learn from the mashups among some records."""

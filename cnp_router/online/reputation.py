@@ -104,7 +104,7 @@ class Reputation:
             counted = (successes + bool(success), failures + (not success))
             self._counts[key] = (*counted, self.n_steps)
 
-    def check(self, record: Trajectory | Mashup) -> None:
+    def check(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Accept any record."""
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:

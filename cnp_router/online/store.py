@@ -14,6 +14,7 @@ from typing import Self
 from cnp_router.exceptions import DataFileError, InputError, ModelStoreError
 from cnp_router.files import as_path
 from cnp_router.forgetting import Forgetting, Forgotten
+from cnp_router.history import Mashup
 from cnp_router.online.database import (
     Contents,
     Database,
@@ -24,7 +25,8 @@ from cnp_router.online.database import (
     encode,
 )
 from cnp_router.online.observers import Observer
-from cnp_router.records import check_instance, check_number
+from cnp_router.records import check_instance, check_number, instances
+from cnp_router.trajectories import Trajectory
 
 __all__ = ["OnlineStore", "Receipt"]
 
@@ -97,7 +99,7 @@ class OnlineStore:
     >>> from cnp_router.trajectories import Step, Trajectory
     >>> class Counter:
     ...     kind, steps = "counter", 0
-    ...     def check(self, record): pass
+    ...     def check(self, records): pass
     ...     def apply(self, records):
     ...         self.steps += sum(len(record.steps) for record in records)
     ...     def state(self): return {"steps": self.steps}
@@ -196,7 +198,7 @@ class OnlineStore:
         Parameters
         ----------
         records : iterable of Trajectory or Mashup
-            Of those with the same kind and id, the first counts.
+            Of those with the same kind and id, the first counts. Read before anybody waits.
 
         Returns
         -------
@@ -211,31 +213,32 @@ class OnlineStore:
         Examples
         --------
         >>> import tempfile
-        >>> from cnp_router import Mashup
         >>> with OnlineStore(Path(tempfile.mkdtemp(), "a.sqlite")) as store:
         ...     news = [Mashup(f"m{n}", "Text me the news.", ("sms",)) for n in (1, 2, 1)]
         ...     [receipt.sequence for receipt in store.observe_many(news)]
         [1, 2, None]
         """
+        given = instances("records", records, Trajectory, Mashup)
         with self._mutex:
             database = self._writable()
             new: dict[tuple[str, str], tuple[Entry, Experience]] = {}
             receipts = []
-            for given in records:
+            for each in given:
                 # What is learned is what will be read: once more, from the same bytes.
-                entry, record = self._as_read(given)
+                entry, record = self._as_read(each)
                 name = (entry.kind, entry.id)
                 before = new[name][1] if name in new else database.find(entry)
                 if before is not None:
                     changed = _content(before) != _content(record)
                     receipts.append(Receipt(False, None, changed))
                     continue
-                for observer in self.observers:
-                    observer.check(record)
                 new[name] = entry, record
                 receipts.append(Receipt(True, self.sequence + len(new)))
             if new:
-                self._add(database, *zip(*new.values(), strict=True))
+                entries, learned = zip(*new.values(), strict=True)
+                for observer in self.observers:
+                    observer.check(learned)
+                self._add(database, entries, learned)
             return receipts
 
     def forget(self, what: Forgetting) -> Forgotten:

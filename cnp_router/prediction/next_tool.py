@@ -262,7 +262,7 @@ class NextToolRouter:
             self.observe_step(prefix, step, context, weight=weight)
         self.end_trajectory()
 
-    def check(self, record: Trajectory | Mashup) -> None:
+    def check(self, records: Sequence[Trajectory | Mashup]) -> None:
         """Take every record; see `Observer`."""
 
     def apply(self, records: Sequence[Trajectory | Mashup]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from cnp_router.records import shown, string_tuple
 __all__ = ["LimitCache", "Limits", "Restriction", "allowed", "limits", "lookup"]
 
 _FEW = 1000  # so many that are left out are taken away one by one
-_KEPT = 8  # long restrictions
+_KEPT = 32  # long restrictions
 _LASTING = (tuple, frozenset)
 _NONE = np.empty(0, dtype=np.intp)
 
@@ -104,11 +105,13 @@ def limits(
 class LimitCache:
     """The limits of the last long restrictions: many requests are restricted by the same object.
 
-    Only tuples and frozensets are known again, as they stay what they are.
+    Only tuples and frozensets are known again, as they stay what they are. Thread-safe.
     """
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[tuple[Any, ...], Sequence[int], Limits]] = deque(maxlen=_KEPT)
+        # With what the ids are of: as long as it is here, no other object has them.
+        self._kept: OrderedDict[tuple[int, ...], tuple[tuple[Any, ...], Limits]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def limits(
         self,
@@ -118,15 +121,21 @@ class LimitCache:
         exclude: Restriction,
     ) -> Limits:
         """Return who may be asked, as `limits` does."""
-        given = (places, among, exclude)
-        if not any(isinstance(each, _LASTING) and len(each) > _FEW for each in (among, exclude)):
+        lasting = [each for each in (among, exclude) if type(each) in _LASTING]
+        is_long = any(len(each) > _FEW for each in lasting)  # type: ignore[arg-type]
+        if known or not is_long or len(lasting) < 2 - (among is None):
             return limits(places, known, among, exclude)
-        for before, known_before, found in tuple(self._kept):
-            if all(a is b for a, b in zip(before, given, strict=True)) and known_before == known:
-                return found
+        given = (places, among, exclude)
+        key = tuple(map(id, given))
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][1]
         found = limits(places, known, among, exclude)
-        if all(each is None or isinstance(each, _LASTING) for each in (among, exclude)):
-            self._kept.append((given, known, found))
+        with self._lock:
+            self._kept[key] = given, found
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:

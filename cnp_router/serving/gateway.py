@@ -176,7 +176,10 @@ class Gateway:
 
         It is always acted on, whatever the share. Parameters and errors are those of `search`.
         """
-        return await self._search(request, None, client, 1.0)
+        search = await self._search(request, None, client, 1.0)
+        # All reasons will be read, which may take a while.
+        await self._in(self._routing, lambda: [each.reasons for each in search.routing.recipients])
+        return search
 
     async def call(
         self,

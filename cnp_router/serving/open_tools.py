@@ -156,7 +156,9 @@ class OpenTools:
         seen = self._seen.get(client)
         if seen is None:
             seen = Visible((api.id, api) for api in self._there if client.may_see(api.id))
-            self._seen[client] = seen
+            # Clients with the same rights share what is known of them.
+            alike = (own for own in self._seen.values() if own.keys() == seen.keys())
+            seen = self._seen[client] = next(alike, seen)
             if len(self._seen) > _MOST_CLIENTS:
                 self._seen.popitem(last=False)
         return seen

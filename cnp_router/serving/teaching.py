@@ -10,7 +10,12 @@ from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cnp_router.exceptions import CnpRouterError, InputError, ModelStoreError
+from cnp_router.exceptions import (
+    CnpRouterError,
+    DataFileError,
+    InputError,
+    ModelStoreError,
+)
 from cnp_router.files import as_path
 from cnp_router.history import Mashup
 from cnp_router.kept_files import identity
@@ -291,18 +296,22 @@ class Teaching:
         return len(finished)
 
     def _observe(self, store: OnlineStore, records: Sequence[Experience]) -> None:
+        """Have a store observe all that can be learned from."""
+        before = store.sequence
         try:
-            receipts = store.observe_many(records)
-        except InputError as exc:
+            store.observe_many(records)
+        except DataFileError:  # of the disk: later
+            raise
+        except InputError as exc:  # of one of them
             if len(records) == 1:  # as JSON cannot hold it: it never can
                 _log.warning("%s is not learned: %s", records[0].id, exc)
                 return
-            for record in records:
-                self._observe(store, [record])
-            return
-        new = [record for record, r in zip(records, receipts, strict=True) if r.counted]
-        if new:
-            self._note(store.sequence, new)
+            half = len(records) // 2
+            for some in (records[:half], records[half:]):
+                self._observe(store, some)
+        finally:
+            if store.sequence > before:  # they are learned, whatever was raised since
+                self._note(store.sequence)
 
     def _records(self, finished: Finished) -> list[Experience]:
         known = None if self._router is None else self._router.catalog
@@ -379,9 +388,9 @@ class _Follower:
         self.observer: Observer | None = None
         self._in_turn = in_turn
 
-    def check(self, record: Experience) -> None:
+    def check(self, records: Sequence[Experience]) -> None:
         if self.observer is not None:
-            self.observer.check(record)
+            self.observer.check(records)
 
     def apply(self, records: Sequence[Experience]) -> None:
         """Have the observer learn, while nobody routes."""

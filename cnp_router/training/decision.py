@@ -101,10 +101,9 @@ class Decision(Part):
         Requests without any known word tell nothing of how probabilities are to be taken.
         """
         control, corpus = self.recall_control, views.corpus
-        last = np.arange(len(requests))[-MOST_FEEDBACK:]
-        found = views.candidates(views.batch(requests.take(last)))
+        found = views.candidates(views.batch(requests))
         answers = ranker.each(views[CoUsageView].pairs, found)
-        for row, own, p in zip(last, found, answers, strict=True):
+        for row, (own, p) in enumerate(zip(found, answers, strict=True)):
             used = entries(usage, np.array([row])).index
             # All that it used may have been removed.
             if len(used) and corpus.specifications.encoders.know(requests.texts[row]):

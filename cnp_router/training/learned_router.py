@@ -294,12 +294,11 @@ class LearnedRouter(Router):
         """Learn from more mashups at once, without fitting again.
 
         The next request already finds them: as past requests, in use, co-use and the graph, and
-        one step further in the linear models (`Views.observed`). How many of those that served
-        the last 200 would have been recipients moves the threshold of target recalls
-        (`RecallControl.adapted`).
-        The rest stays as it was fitted, or known beforehand for so many mashups if it was fitted on
-        none: fit again from time to time, and always where it was fitted on little or nothing.
-        Threads may observe and route at the same time. Takes time linear in the size of the model.
+        one step further in the linear models (`Views.observed`). How many of those that served the
+        last 200 would have been recipients moves the threshold of target recalls
+        (`RecallControl.adapted`). The rest stays as it was fitted, or known beforehand for so many
+        mashups if it was fitted on none: fit again from time to time, and where it was fitted on
+        little. Threads may observe and route at once. Takes time linear in the size of the model.
 
         Parameters
         ----------
@@ -342,30 +341,31 @@ class LearnedRouter(Router):
                 after.__dict__.update(self.__dict__)
                 # Those that move the threshold are asked of what has learned all before them.
                 for part in filter(None, (new[:-MOST_FEEDBACK], new[-MOST_FEEDBACK:])):
-                    learned = after._learned_from(History(part))
+                    learned = after._learned_from(History(part), moves=part[-1] is new[-1])
                     after.__dict__.update(learned)
                 self._handover.forget()
                 # In one step: whoever is interrupted has learned all or nothing.
                 self.__dict__.update(**learned)
             return len(new)
 
-    def _learned_from(self, new: History) -> dict[str, Any]:
+    def _learned_from(self, new: History, *, moves: bool) -> dict[str, Any]:
         usage = usage_matrix(self.catalog, new, self.removed)
         requests = self.encoders.encode(new.texts, history_days(new))
-        adapted = self.decision.adapted(self.views, self.ranker, self.tail, requests, usage)
+        decision = self.decision
+        if moves:
+            decision = decision.adapted(self.views, self.ranker, self.tail, requests, usage)
         views = self.views.observed(requests, usage)
         history, graph = self.history.extended(new), self._graph
         if graph is not None and graph[0] is self.history:
             counted = copy.copy(graph[1]).partial_fit(new.without(self.removed))
             graph = (history, counted)
         categories = self.categories and self.categories.reweighted(views)
-        ranker, answerable, decision = renewed(
-            views, len(history), self.ranker, self.answerable, adapted
-        )
+        n = len(history)
+        ranker, answerable, decision = renewed(views, n, self.ranker, self.answerable, decision)
         # In this order: who reads in between must find every past request that the views name.
         return {
             "history": history,
-            "n_mashups": len(history),
+            "n_mashups": n,
             "_graph": graph,
             "categories": categories,
             "views": views,

@@ -338,7 +338,7 @@ class Kept:
     def __init__(self):
         self.records = []
 
-    def check(self, record):
+    def check(self, records):
         pass
 
     def apply(self, records):

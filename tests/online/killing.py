@@ -34,7 +34,7 @@ class Tally:
     def __init__(self):
         self.ids = []
 
-    def check(self, record):
+    def check(self, records):
         pass
 
     def apply(self, records):

@@ -114,6 +114,23 @@ class TestKeeping:
         assert tally.ids == found(file) == IDS
         assert storage.state_to_bytes(router.state()) == storage.state_to_bytes(one_by_one.state())
 
+    def test_one_store_may_be_asked_while_records_are_given(self, file):
+        def growing(store):
+            for record in LOG[:3]:
+                yield record
+                store.observe(LOG[3])
+
+        with OnlineStore(file, [Tally()]) as store:
+            receipts = store.observe_many(growing(store))
+        assert [receipt.sequence for receipt in receipts] == [2, 3, 4]
+
+    @pytest.mark.parametrize("wrong", [None, 3, LOG[0], "t0", [LOG[0], "t1"]])
+    def test_what_are_no_records(self, file, wrong):
+        what = "records must be several Trajectory or Mashup objects"
+        with OnlineStore(file, [Tally()]) as store, pytest.raises(InputError, match=what):
+            store.observe_many(wrong)
+        assert found(file) == []
+
     def test_of_many_at_once_the_first_under_an_id_counts(self, file):
         other = run(0, "Snow?", "weather")
         with OnlineStore(file, [Tally()]) as store:
@@ -366,8 +383,8 @@ class TestRefusing:
 
     def test_a_record_an_observer_cannot_learn_from(self, file):
         class Strict(Tally):
-            def check(self, record):
-                if record.id == "t1":
+            def check(self, records):
+                if "t1" in [record.id for record in records]:
                     raise InputError("not this one")
 
         with OnlineStore(file, [Strict()]) as store:

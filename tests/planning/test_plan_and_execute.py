@@ -52,7 +52,7 @@ class Kept:
         self.trajectories = []
         self.mashups = []
 
-    def check(self, record):
+    def check(self, records):
         pass
 
     def apply(self, records):

@@ -180,6 +180,27 @@ class TestLong:
         assert router.route("x", exclude=among, among=kind("abcd")).n_allowed == 1
         assert len(read) == 5
 
+    def test_what_is_used_stays(self, router, read, monkeypatch):
+        monkeypatch.setattr(restriction, "_KEPT", 2)
+        used, *others = [tuple(f"abc{n}") for n in range(4)]
+        for other in others:
+            for among in (used, other):
+                assert router.route("x", among=among).n_allowed == 3
+            # With other known APIs each time, nothing is kept.
+            assert router.route("x", ["b"], among=used).n_allowed == 2
+        assert [among for _, among, _ in read].count(used) == 1 + len(others)
+
+    def test_a_tuple_that_is_a_function_is_asked_each_time(self, router, read):
+        class Permission(tuple):
+            def __call__(self, api):
+                return api in allowed
+
+        allowed, among = {"a", "b"}, Permission("ab")
+        assert router.route("x", among=among).n_allowed == 2
+        allowed.clear()
+        with pytest.raises(InputError, match="among leaves none"):
+            router.route("x", among=among)
+
     def test_what_may_have_changed_is_read_again(self, router, read):
         among = ["a", "b", "c"]
         assert router.route("x", among=among).n_allowed == 3

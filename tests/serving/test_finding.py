@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from cnp_router import Api, Catalog, History, Mashup, fit_router
+import asyncio
+import threading
+
+from cnp_router import Api, Catalog, History, Mashup, fit_router, load_sample
+from cnp_router.routing import recipient
+from cnp_router.serving import Gateway
 from cnp_router.serving.finding import find
 from cnp_router.serving.open_tools import Visible
+from cnp_router.training import learned_router
 
 APIS = [
     Api("refund", "refund_payment", "Gives the money of a payment back."),
@@ -53,3 +59,25 @@ def test_reasons_quote_nobody_else_whenever_they_are_read():
         assert set(quoted.references) == {"m0", "m2"}
     everyone = router.route("Refund a payment.").recipients[0].reasons
     assert any("m1" in reason.references for reason in everyone)
+
+
+def test_all_reasons_of_a_decision_are_made_beside_the_event_loop(monkeypatch):
+    sample, where = load_sample(), []
+    explained = learned_router.explained
+
+    def watched(positions, *given):
+        where.append(threading.current_thread().name)
+        return explained(positions, *given)
+
+    monkeypatch.setattr(recipient, "_TOGETHER", 2)
+    monkeypatch.setattr(learned_router, "explained", watched)
+    router = fit_router(sample.catalog, sample.history)
+
+    async def main():
+        async with Gateway(router, sample.catalog) as gateway:
+            search = await gateway.route("Text me the weather at the places on a map.")
+            return search.decision_to_dict()
+
+    decided = asyncio.run(main())
+    assert len(where) >= len(decided["routing"]["recipients"]) / 2 > 2
+    assert not [name for name in where if name == threading.main_thread().name]

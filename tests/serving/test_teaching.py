@@ -14,7 +14,7 @@ import pytest
 from doors import APIS, QUICK, World, gateway, run, until
 
 from cnp_router import Catalog, Forgetting, fit_router
-from cnp_router.exceptions import InputError, ModelCorruptError
+from cnp_router.exceptions import DataFileError, InputError, ModelCorruptError
 from cnp_router.history import History, Mashup
 from cnp_router.online import OnlineStore
 from cnp_router.online.database import Database
@@ -22,7 +22,7 @@ from cnp_router.prediction import NextToolPolicy, NextToolRouter
 from cnp_router.serving import Client, LoggedSearch, SearchLog, Teaching
 from cnp_router.serving.logged import LoggedCall
 from cnp_router.sources import CallResult
-from cnp_router.trajectories import Trajectory
+from cnp_router.trajectories import Step, Trajectory
 
 PAST = (("rain in town", "sky__rain"), ("wind at sea", "sky__wind"), ("my mail", "mail__read"))
 ANN, BOB = Client("ann"), Client("bob")
@@ -342,6 +342,60 @@ def test_few_records_write_no_checkpoint(store, log, monkeypatch):
     assert late.take_over() == teaching.sequence == 300
     assert late.next_tool.n_trajectories == teaching.next_tool.n_trajectories == 150
     assert late.reputation.rate("sky__rain") == teaching.reputation.rate("sky__rain") > 0.9
+
+
+def test_a_disk_that_fails_is_no_bad_record(store, log, monkeypatch):
+    teaching = Teaching(store)
+    searched(log, "a1", failed("sky__rain"))  # one record: no mashup
+    log.finish_own()
+    with monkeypatch.context() as broken:
+
+        def full(*_):
+            raise DataFileError(store, "cannot be used: database or disk is full")
+
+        broken.setattr(Database, "append", full)
+        assert teaching.turn(log) == 0
+        assert "disk is full" in teaching.problem
+    assert teaching.turn(log) == 1
+    assert teaching.problem == ""
+    assert teaching.next_tool.n_trajectories == len(records(store)) == 1
+
+
+def test_what_was_learned_before_something_broke_is_not_learned_again(store, log, monkeypatch):
+    teaching = Teaching(store)
+    for n in range(120):
+        searched(log, f"a{n}", good("sky__rain"))
+    log.finish_own()
+    with monkeypatch.context() as broken:
+
+        def broken_off(*_):
+            raise MemoryError
+
+        broken.setattr(OnlineStore, "_try_to_write_checkpoint", broken_off)
+        with pytest.raises(MemoryError):
+            teaching.turn(log)
+    assert teaching.turn(log) == 120
+    assert teaching.next_tool.n_trajectories == 120
+    assert len(records(store)) == 240
+
+
+@pytest.mark.parametrize("bad", [0, 4, 6])
+def test_the_others_of_a_bad_record_are_learned_together(store, log, monkeypatch, caplog, bad):
+    sizes, observe_many = [], OnlineStore.observe_many
+
+    def observed(store, given):
+        sizes.append(len(given))
+        return observe_many(store, given)
+
+    monkeypatch.setattr(OnlineStore, "observe_many", observed)
+    teaching = Teaching(store)
+    given = [Trajectory(f"t{n}", "rain", (Step("sky__rain"),)) for n in range(7)]
+    object.__setattr__(given[bad].steps[0], "inputs", {"x": {1}})
+    with OnlineStore(store) as open_store:
+        teaching._observe(open_store, given)
+    assert [r.id for r in records(store)] == [f"t{n}" for n in range(7) if n != bad]
+    assert sum(sizes) <= 7 * 4
+    assert caplog.text.count("is not learned") == 1
 
 
 # Others teach too

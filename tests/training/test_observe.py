@@ -420,7 +420,9 @@ class TestDatesToCome:
 
 
 class TestTheThreshold:
-    def test_of_many_at_once_it_learns_as_if_the_last_200_came_later(self, before, late):
+    def test_of_many_at_once_the_last_200_are_asked_of_what_has_learned_the_others(
+        self, before, late, told
+    ):
         many = [
             dataclasses.replace(mashup, id=f"{mashup.id} {n}")
             for n in range(1 + 300 // len(late))
@@ -428,7 +430,9 @@ class TestTheThreshold:
         ]
         at_once, apart = copy.copy(before), copy.copy(before)
         assert at_once.observe(many) == len(many)
+        assert len(told) == 200
         apart.observe(many[:-200])
+        apart.decision = before.decision
         apart.observe(many[-200:])
         assert at_once.decision.shift == apart.decision.shift != 0
         for mashup in late[:5]:
