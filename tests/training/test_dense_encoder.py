@@ -254,3 +254,13 @@ def test_what_it_cannot_read_is_not_kept(model, small, tmp_path):
         assert store.observe(mashup).counted
         assert store.sequence == 1
     assert len(words.calls[-1]) == 1
+
+
+def test_texts_that_are_observed_together_are_encoded_in_one_call(model, tmp_path):
+    words = WordVectors()
+    loaded = load_router(model, encoder=words)
+    before = len(words.calls)
+    late = [Mashup(f"late {n}", f"something new {n}", (loaded.apis[0],)) for n in range(200)]
+    with OnlineStore(tmp_path / "online.sqlite", [RouterObserver(loaded)]) as store:
+        assert all(receipt.counted for receipt in store.observe_many(late))
+    assert [len(texts) for texts in words.calls[before:]] == [200]
