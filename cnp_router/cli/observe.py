@@ -62,11 +62,13 @@ def observe(
 
     file, router, fitted = online_file(model), NextToolRouter(), None
     removed: frozenset[str] = frozenset()
+    n_fitted = 0
     if is_model(model):
         from cnp_router.training import load_router
 
         learned = load_router(model, **vectors.made(model))
         fitted, removed = RouterObserver(learned), frozenset(learned.removed)
+        n_fitted = learned.n_mashups
     records: list[Any] = [*read_trajectories(trajectories)] if trajectories else []
     if histories:
         past = History.read(histories, catalog=fitted.catalog if fitted else None)
@@ -100,6 +102,13 @@ def observe(
             f"{counted(changed, 'record')} not learned: other content than what was observed "
             "before under the same id (give a new id)",
             "Warning",
+        )
+    if fitted and fitted.n_learned > n_fitted:
+        note(
+            f"the model was fitted on {counted(n_fitted, 'mashup')} and has observed "
+            f"{fitted.n_learned:,}: it learns their new words when it is fitted again, with all of "
+            "them as --history",
+            "Note",
         )
     echo_json(result) if json_ else echo_pairs(_pairs(result, router))
 

@@ -160,6 +160,21 @@ class TestObserve:
         assert "Observed      3 records\n" in text
         assert "Fitted model  0 mashups new to it\n" in text
 
+    def test_it_says_when_a_model_is_best_fitted_again(self, run, sample):
+        sample.catalog.write("apis.jsonl")
+        sample.history[:2].write("two.jsonl")
+        fit = ("fit", "--catalog", "apis.jsonl", "--history", "two.jsonl", "--output", "model")
+        assert run(*fit).exit_code == 0
+        said = []
+        for first, last in ((0, 2), (2, 4), (4, 5)):
+            sample.history[first:last].write("new.jsonl")
+            said.append(run("observe", "--model", "model", "--history", "new.jsonl").stderr)
+        assert said[:2] == ["", ""]
+        note = (
+            "Note: the model was fitted on 2 mashups and has observed 3: it learns their new words"
+        )
+        assert said[2].startswith(note)
+
     def test_one_bad_mashup_and_nothing_is_learned(self, run, sample_model, tmp_path):
         shutil.copytree(sample_model, "model")
         bad = Mashup("m", "text", ("no-such-api",))
