@@ -42,13 +42,8 @@ _MORE, _LINE_END = "more.jsonl", ord("\n")
 _DECODED = 2048  # items that are kept, once they were read
 _MOST_MORE = 1_000  # items behind those that are kept: they are read whenever it is opened
 _PARTS = ("hashes", "places")
-_MADE = (
-    "_read",
-    "_decoded",
-    "_ids",
-    "_positions",
-    "_unambiguous",
-)  # of the rest of a `StoredItems`
+# What is made of the rest of a `StoredItems`.
+_MADE = ("_read", "_decoded", "_ids", "_positions", "_unambiguous")
 
 
 class StoredItems(Items[Item]):

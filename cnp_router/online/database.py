@@ -152,9 +152,8 @@ class Database:
 
     def append(self, first: int, entries: Sequence[Entry]) -> None:
         """Add records, numbered from `first`; all are on disk when this returns, or none is."""
-        rows = [(n, *entry, _digest(n, *entry)) for n, entry in enumerate(entries, first)]
         with _clear_errors(self.path), self._transaction():
-            self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
+            self._insert(first, entries)
 
     def write_checkpoint(self, sequence: int, states: Mapping[str, dict[str, Any]]) -> None:
         """Replace the states of observers by what they have learned up to a record."""
@@ -202,15 +201,19 @@ class Database:
                 left = left_of(record)
                 is_changed |= left is not record
                 if left is not None:
-                    n_left += 1
-                    entry = Entry(*row[1:-1]) if left is record else encode(left)
-                    kept.append((n_left, *entry, _digest(n_left, *entry)))
+                    kept.append(Entry(*row[1:-1]) if left is record else encode(left))
             first, last = rows[0][0], rows[-1][0]
             if is_changed:  # the new numbers are never above the old ones
                 between = "DELETE FROM records WHERE sequence BETWEEN ? AND ?"
                 self._connection.execute(between, (first, last))
-                self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", kept)
+                self._insert(n_left + 1, kept)
+            n_left += len(kept)
         return n_left, is_changed
+
+    def _insert(self, first: int, entries: Sequence[Entry]) -> None:
+        """Write records, numbered from `first`, with their digests."""
+        rows = [(n, *entry, _digest(n, *entry)) for n, entry in enumerate(entries, first)]
+        self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -121,9 +121,9 @@ class LimitCache:
         exclude: Restriction,
     ) -> Limits:
         """Return who may be asked, as `limits` does."""
-        lasting = [each for each in (among, exclude) if type(each) in _LASTING]
-        is_long = any(len(each) > _FEW for each in lasting)  # type: ignore[arg-type]
-        if known or not is_long or len(lasting) < 2 - (among is None):
+        named: tuple[Any, ...] = (exclude,) if among is None else (among, exclude)
+        is_lasting = all(type(each) in _LASTING for each in named)
+        if known or not is_lasting or max(map(len, named)) <= _FEW:
             return limits(places, known, among, exclude)
         given = (places, among, exclude)
         key = tuple(map(id, given))

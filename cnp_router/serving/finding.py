@@ -24,6 +24,7 @@ def find(
     seen: Visible,
     reputation: Reputation | None,
     client: str,
+    explain: bool = False,
 ) -> tuple[Routing, tuple[FoundTool, ...]]:
     """Return the decision of a router, and the tools found.
 
@@ -41,6 +42,8 @@ def find(
         Tools that failed more often than not come behind the others, and it is said of them.
     client : str
         No reason quotes the request of another one.
+    explain : bool, default=False
+        Make all reasons of the decision here; else those of who is not shown when they are read.
 
     Examples
     --------
@@ -58,6 +61,9 @@ def find(
     among = None if known is router.apis else known
     chosen = shortlist(router, query, k=k, among=among, threshold=_THRESHOLD)
     routing = _for(client, router, replace(chosen.routing, n_apis=len(known)))
+    if explain:
+        for each in routing.recipients:
+            each.reasons  # noqa: B018  (made when it is read)
     by_id = {each.contractor: each for each in routing.recipients}
     tools = [
         FoundTool(seen[name], by_id[name].probability, by_id[name].reasons) for name in chosen.apis

@@ -176,10 +176,7 @@ class Gateway:
 
         It is always acted on, whatever the share. Parameters and errors are those of `search`.
         """
-        search = await self._search(request, None, client, 1.0)
-        # All reasons will be read, which may take a while.
-        await self._in(self._routing, lambda: [each.reasons for each in search.routing.recipients])
-        return search
+        return await self._search(request, None, client, 1.0, explain=True)
 
     async def call(
         self,
@@ -315,7 +312,9 @@ class Gateway:
     def _since(self) -> float:
         return self.log.clock() - self.settings.search_seconds
 
-    async def _search(self, query: str, k: int | None, client: Client, share: float) -> Search:
+    async def _search(
+        self, query: str, k: int | None, client: Client, share: float, *, explain: bool = False
+    ) -> Search:
         self._check_open()
         check_text("query", check_request(query))
         if len(query) > _LONGEST:
@@ -333,7 +332,7 @@ class Gateway:
             with telemetry.span("search", {"cnp_router.most": most}) as span:
                 seen = self._tools.of(client)
                 reputation = None if self.teaching is None else self.teaching.reputation
-                asked = (self.router, query, most, seen, reputation, client.name)
+                asked = (self.router, query, most, seen, reputation, client.name, explain)
                 found = await self._in(self._routing, find, *asked)
                 search = self._answer(search_id, acted, client, *found)
                 span.set(
