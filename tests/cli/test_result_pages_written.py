@@ -86,7 +86,7 @@ def test_also_where_jobs_failed(execute):
 
 
 def test_also_where_it_was_interrupted(execute, process):
-    execute("--dry-run", jobs=[LOOK, {"id": "wait", "api": "desk__wait"}])
+    execute("--dry-run", jobs=[LOOK, {"id": "wait", "api": "desk__wait", "after": ["look"]}])
     started = process(
         "execute", "--sources", "mcp.json", "--plan", "plan.json", "--html", "page.html"
     )
