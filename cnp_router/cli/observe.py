@@ -106,8 +106,8 @@ def observe(
     if fitted and fitted.n_learned > n_fitted:
         note(
             f"the model was fitted on {counted(n_fitted, 'mashup')} and has observed "
-            f"{fitted.n_learned:,}: it learns their new words when it is fitted again, with all of "
-            "them as --history",
+            f"{fitted.n_learned:,}: it ranks better once it is fitted again, with all of them as "
+            "--history",
             "Note",
         )
     echo_json(result) if json_ else echo_pairs(_pairs(result, router))

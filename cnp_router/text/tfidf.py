@@ -96,11 +96,20 @@ class TfidfEncoder:
         made = cls(counts.analyzer, min_df=min_df, max_terms=max_terms)
         return made._set(*counts.chosen(min_df=min_df, max_terms=max_terms))
 
-    def _set(self, terms: list[str], idf: NDArray[Any], rare: float) -> TfidfEncoder:
+    def _set(
+        self,
+        terms: list[str],
+        idf: NDArray[Any],
+        rare: float,
+        before: TfidfEncoder | None = None,
+    ) -> TfidfEncoder:
+        """Set what was learned; the terms begin with those of the encoder that was `before`."""
         self.terms_ = terms
         self.idf_ = np.asarray(idf)  # of a file that is mapped, each look at it is slow
         self.rare_ = rare
-        self._column = dict(zip(terms, range(len(terms)), strict=True))
+        self._column: dict[str, int] = {} if before is None else before._column.copy()
+        start = len(self._column)
+        self._column.update(zip(terms[start:], range(start, len(terms)), strict=True))
         self._runs = word_runs(self._column.get)
         self._blank = sparse.csr_array((1, len(terms)), dtype=np.float32)
         return self
@@ -135,7 +144,35 @@ class TfidfEncoder:
             return self
         once = np.full(len(new), self.rare_ - math.log(2), dtype=np.float32)
         other = TfidfEncoder(self.analyzer, min_df=self.min_df, max_terms=self.max_terms)
-        return other._set([*self.terms_, *new], np.concatenate([self.idf_, once]), self.rare_)
+        idf = np.concatenate([self.idf_, once])
+        return other._set([*self.terms_, *new], idf, self.rare_, before=self)
+
+    def observed(self, texts: Sequence[str]) -> TfidfEncoder:
+        """Return an encoder that has counted more texts, too, with their words behind its terms.
+
+        All weigh what they would if it had been fitted on these texts, too. Pairs of words that are
+        new stay unknown.
+
+        Examples
+        --------
+        >>> encoder = TfidfEncoder(min_df=1).fit(["a map", "a song"]).observed(["map of bars"])
+        >>> encoder.terms_, encoder.n_texts
+        (['map', 'song', 'bar'], 3)
+        """
+        documents = map(ANALYZERS[self.analyzer], texts)
+        counts = Counter(chain.from_iterable(map(set, documents)))
+        new = sorted(term for term in counts if term not in self._column and " " not in term)
+        other = TfidfEncoder(self.analyzer, min_df=self.min_df, max_terms=self.max_terms)
+        rare = math.log(math.exp(self.rare_) + math.e * len(texts))
+        unseen = np.full(len(new), self.rare_, dtype=np.float32)
+        idf = np.concatenate([self.idf_, unseen]) + np.float32(rare - self.rare_)
+        other._set([*self.terms_, *new], idf, rare, before=self)
+        said = [term for term in counts if term in other._column]
+        more = np.fromiter(map(counts.__getitem__, said), dtype=float, count=len(said))
+        columns = np.fromiter(map(other._column.__getitem__, said), dtype=np.intp, count=len(said))
+        # One more than the texts that have a term are (1 + n) / exp(idf - 1).
+        other.idf_[columns] -= np.log1p(more / np.exp(rare - idf[columns].astype(float)))
+        return other
 
     def transform(self, texts: Sequence[str]) -> sparse.csr_array:
         """Encode texts as rows of length 1, or 0 where a text has no known term; float32."""

@@ -329,6 +329,12 @@ class Corpus(Part):
         categories.data = np.ones_like(categories.data)
         return categories
 
+    def knowing(self, encoders: Encoders) -> Corpus:
+        """Return it with encoders that know more terms; what is there is not encoded anew."""
+        wider, own = self.encoders.widening(encoders), self.specifications
+        specifications = own.moved(wider, catalog=own.catalog, encoders=encoders)
+        return self.moved(wider, specifications=specifications)
+
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
         """Return the corpus with more past requests at its end."""
         words = rows_below(self.word_rows, requests.word)

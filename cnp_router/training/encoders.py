@@ -17,6 +17,7 @@ from cnp_router.text import (
     TfidfEncoder,
     blocks,
     content_words,
+    longer,
     rows_between,
 )
 from cnp_router.training.dense_encoder import DenseEncoder
@@ -192,9 +193,23 @@ class Encoders(Part):
         """
         if self.word.n_texts >= FEW_TEXTS:
             return self
-        word, character = self.word.grown(texts), self.character.grown(texts)
-        projection = np.zeros((len(word.terms_), self.projection.shape[1]), dtype=np.float32)
-        projection[: len(self.projection)] = self.projection
+        return self._with(self.word.grown(texts), self.character.grown(texts))
+
+    def observed(self, texts: Sequence[str]) -> Encoders:
+        """Return encoders that also know the words of new requests, where they knew few texts.
+
+        Of the latent space they are no part. Pairs of words and runs of characters stay as they
+        are.
+        """
+        if self.word.n_texts >= FEW_TEXTS:
+            return self
+        return self._with(self.word.observed(texts), self.character)
+
+    def _with(self, word: TfidfEncoder, character: TfidfEncoder) -> Encoders:
+        """Return them with others, which may have more terms at their end."""
+        n_new = len(word.terms_) - len(self.projection)
+        none = np.zeros((n_new, self.projection.shape[1]), dtype=np.float32)
+        projection = longer(self.projection, none)
         return replace(self, word=word, character=character, projection=projection)
 
     def widening(self, now: Encoders) -> dict[str, sparse.csr_array]:
@@ -213,6 +228,10 @@ class Encoders(Part):
         word, character = encode_chunk(self, texts)
         vectors = _vectors(self.dense, texts)
         return EncodedRequests(list(texts), word, character, days.astype(np.float32), vectors)
+
+    def reworded(self, requests: EncodedRequests) -> EncodedRequests:
+        """Return requests that were encoded before these knew their words."""
+        return replace(requests, word=self.word.transform(requests.texts))
 
     def encoded_by(self, pool: Pool, texts: Sequence[str]) -> EncodedRequests:
         """Return what `encode` returns, by others where there are some."""

@@ -197,7 +197,6 @@ def _fit(
         )
     router = LearnedRouter(
         catalog=catalog,
-        encoders=past.encoders,
         views=views,
         ranker=ranker,
         tail=tail,

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["LearnedRouter"]
 
 CATALOG, HISTORY = "catalog.jsonl", "history.jsonl"  # beside the state, in a model folder
-_LEARNED = ("encoders", "ranker", "tail", "completion", "answerable", "decision")
+_LEARNED = ("ranker", "tail", "completion", "answerable", "decision")
 
 
 class LearnedRouter(Router):
@@ -97,7 +97,6 @@ class LearnedRouter(Router):
         self,
         *,
         catalog: Catalog,
-        encoders: Encoders,
         views: Views,
         ranker: Ranker,
         tail: Tail,
@@ -115,7 +114,6 @@ class LearnedRouter(Router):
         self.removed: tuple[str, ...] = tuple(summary.get("removed", ()))
         self.categories = categories
         self.summary: dict[str, Any] = summary
-        self.encoders = encoders
         self.views = views
         self.ranker = ranker
         self.tail = tail
@@ -128,6 +126,11 @@ class LearnedRouter(Router):
         # Each with what it was made of, so that what is out of date is never taken.
         self._co_usage: tuple[Views, CoUsageFeatures] | None = None
         self._graph: tuple[History, TransitionGraph] | None = None
+
+    @property
+    def encoders(self) -> Encoders:
+        """The encoders of requests and specifications."""
+        return self.views.corpus.encoders
 
     def _scores(self, request: str, known: Sequence[int], date: datetime.date | None) -> Scores:
         (scores,) = self._scores_many([request], known, [date])
@@ -279,7 +282,6 @@ class LearnedRouter(Router):
         membership = synced_membership(corpus.membership, catalog, classes, change)
         views = now.views.synced(catalog, usage, membership, change)
         learned = {name: getattr(now, name) for name in (*_LEARNED, "history")}
-        learned["encoders"] = views.corpus.encoders
         router = LearnedRouter(
             catalog=catalog,
             views=views,
@@ -293,12 +295,12 @@ class LearnedRouter(Router):
     def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
         """Learn from more mashups at once, without fitting again.
 
-        The next request already finds them: as past requests, in use, co-use and the graph, and
-        one step further in the linear models (`Views.observed`). How many of those that served the
-        last 200 would have been recipients moves the threshold of target recalls
+        The next request already finds them: as past requests, in use, co-use and the graph, in
+        their words and one step further in the linear models (`Views.observed`). How many of those
+        that served the last 200 would have been recipients moves the threshold of target recalls
         (`RecallControl.adapted`). The rest stays as it was fitted, or known beforehand for so many
-        mashups if it was fitted on none: fit again from time to time, and where it was fitted on
-        little. Threads may observe and route at once. Takes time linear in the size of the model.
+        mashups if it was fitted on none: fit again from time to time. Threads may observe and route
+        at once. Takes time linear in the size of the model.
 
         Parameters
         ----------
@@ -323,7 +325,7 @@ class LearnedRouter(Router):
         >>> from cnp_router import Mashup, fit_router, load_sample
         >>> sample = load_sample()
         >>> router = fit_router(sample.catalog, sample.history)
-        >>> request = "A quiz about trees."
+        >>> request = "Guess the tree in a quiz."
         >>> "flickr" in router.recommend(request)
         False
         >>> router.observe(Mashup("trees", "Children guess trees in a quiz.", ("flickr",)))
@@ -427,9 +429,8 @@ class LearnedRouter(Router):
 
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain data; catalog, history and summary stand beside it."""
-        parts = {name: getattr(self, name) for name in (*_LEARNED, "views")}
         return {
-            **{name: part.state() for name, part in parts.items()},
+            **{name: getattr(self, name).state() for name in ("encoders", *_LEARNED, "views")},
             "specifications": self.views.corpus.specifications.state(),
             "categories": self.categories.state() if self.categories else None,
         }
@@ -473,7 +474,6 @@ class LearnedRouter(Router):
         return cls(
             catalog=catalog,
             history=history,
-            encoders=encoders,
             views=views,
             ranker=Ranker.from_state(state["ranker"]),
             tail=Tail.from_state(state["tail"]),

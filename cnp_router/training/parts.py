@@ -14,6 +14,7 @@ __all__ = ["GIVEN", "ONES", "Memo", "Part", "placed"]
 
 GIVEN: Final = "given"
 ONES: Final = "ones"
+_KEPT: dict[type[Part], dict[str, Any]] = {}  # what is kept of each: annotations are slow to read
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +83,15 @@ class Memo:
 
 
 def _kept(kind: type[Part]) -> dict[str, Any]:
-    hints = get_type_hints(kind, include_extras=True)
-    names = [own.name for own in fields(kind)]
-    return {n: hints[n] for n in names if GIVEN not in getattr(hints[n], "__metadata__", ())}
+    if (kept := _KEPT.get(kind)) is None:
+        hints = get_type_hints(kind, include_extras=True)
+        own = {each.name: hints[each.name] for each in fields(kind)}
+        kept = _KEPT[kind] = {
+            name: hint
+            for name, hint in own.items()
+            if GIVEN not in getattr(hint, "__metadata__", ())
+        }
+    return kept
 
 
 def placed(array: Any, by: sparse.csr_array, axis: int) -> Any:

@@ -77,7 +77,6 @@ class Scoring:
     """
 
     apis: tuple[str, ...]
-    encoders: Encoders
     views: Views
     ranker: Ranker
     tail: Tail
@@ -86,6 +85,11 @@ class Scoring:
     history: History
     compound: bool | None
     co_usage: Callable[[], CoUsageFeatures]
+
+    @property
+    def encoders(self) -> Encoders:
+        """The encoders that these views know: others may know more words meanwhile."""
+        return self.views.corpus.encoders
 
     def scores(
         self,

@@ -140,7 +140,7 @@ class TestObserve:
     @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
     def test_a_fitted_model_learns_from_mashups(self, run, sample_model, tmp_path):
         shutil.copytree(sample_model, "model")
-        request = "A quiz about trees."
+        request = "Guess the tree in a quiz."
         ask = ("recommend", "--model", "model", "--json", request)
         before = document(run(*ask))
         assert "flickr" not in before["recommendation"]
@@ -170,9 +170,7 @@ class TestObserve:
             sample.history[first:last].write("new.jsonl")
             said.append(run("observe", "--model", "model", "--history", "new.jsonl").stderr)
         assert said[:2] == ["", ""]
-        note = (
-            "Note: the model was fitted on 2 mashups and has observed 3: it learns their new words"
-        )
+        note = "Note: the model was fitted on 2 mashups and has observed 3: it ranks better once"
         assert said[2].startswith(note)
 
     def test_one_bad_mashup_and_nothing_is_learned(self, run, sample_model, tmp_path):

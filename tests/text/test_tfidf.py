@@ -125,6 +125,38 @@ def test_a_term_that_is_in_no_text_weighs_as_the_rarest():
     assert encoder.weights("") == {}
 
 
+@pytest.mark.parametrize("analyzer", ["word", "content"])
+def test_what_is_observed_weighs_as_if_fitted_on_all(analyzer):
+    vectorizer, _ = reference(analyzer, TEXTS)
+    weights = dict(zip(vectorizer.get_feature_names_out(), vectorizer.idf_, strict=True))
+    fitted = TfidfEncoder(analyzer, min_df=1).fit(TEXTS[:3])
+    terms = list(fitted.terms_)
+    encoder = fitted.observed(TEXTS[3:5]).observed(TEXTS[5:])
+    assert encoder.terms_[: len(terms)] == fitted.terms_ == terms
+    assert encoder.n_texts == len(TEXTS) and fitted.n_texts == 3
+    np.testing.assert_allclose(encoder.idf_, [weights[t] for t in encoder.terms_], rtol=1e-5)
+    assert weights.keys() - set(encoder.terms_) == {
+        t for t in weights.keys() - set(terms) if " " in t
+    }
+    again = TfidfEncoder.from_state(encoder.state())
+    np.testing.assert_array_equal(
+        again.transform(TEXTS).toarray(), encoder.transform(TEXTS).toarray()
+    )
+
+
+def test_nothing_observed_changes_nothing():
+    encoder = TfidfEncoder(min_df=1).fit(TEXTS)
+    same = encoder.observed([])
+    assert same.terms_ == encoder.terms_ and same.n_texts == encoder.n_texts
+    np.testing.assert_allclose(same.idf_, encoder.idf_, rtol=1e-6)
+
+
+def test_what_an_encoder_of_no_texts_observes_it_knows():
+    encoder = TfidfEncoder(min_df=1).fit([]).observed(["a map of bars", "a map"])
+    assert encoder.terms_ == ["bar", "map"] and encoder.n_texts == 2
+    np.testing.assert_allclose(encoder.idf_, [1 + np.log(3 / 2), 1], rtol=1e-6)
+
+
 class TestTellingTexts:
     """The last texts, whose terms are kept however rare they are."""
 

@@ -88,6 +88,39 @@ def test_taken_requests_are_those(fitted, rows):
     np.testing.assert_array_equal(taken.character.toarray(), encoded.character.toarray()[rows])
 
 
+class TestObserved:
+    """The words of requests that are observed."""
+
+    NEW = ("a zeppelin over the fjord", "fjord in fog")
+
+    def test_new_words_are_known_and_pairs_and_characters_stay(self, fitted):
+        encoders = fitted[0]
+        observed = encoders.observed(self.NEW)
+        terms = encoders.word.terms_
+        new = observed.word.terms_[len(terms) :]
+        assert observed.word.terms_[: len(terms)] == terms
+        assert {"zeppelin", "fjord"} <= set(new) and not any(" " in term for term in new)
+        assert observed.character is encoders.character
+        assert not encoders.know("fjord") and observed.know("fjord")
+        assert len(observed.projection) == len(observed.word.terms_)
+        np.testing.assert_array_equal(observed.projection[: len(terms)], encoders.projection)
+        assert not observed.projection[len(terms) :].any()
+
+    def test_requests_are_reworded_as_if_encoded_by_it(self, fitted):
+        days = np.array([1, 2], dtype=np.float32)
+        observed = fitted[0].observed(self.NEW)
+        before = fitted[0].encode(self.NEW, days)
+        assert_same(observed.reworded(before), observed.encode(self.NEW, days))
+
+    def test_where_many_texts_are_known_no_words_are_added(self, fitted, monkeypatch):
+        encoders = fitted[0]
+        monkeypatch.setattr(module, "FEW_TEXTS", encoders.word.n_texts)
+        assert encoders.observed(self.NEW) is encoders
+        monkeypatch.setattr(module, "FEW_TEXTS", encoders.word.n_texts + 1)
+        once = encoders.observed(self.NEW)  # these are texts, too
+        assert once is not encoders and once.observed(self.NEW) is once
+
+
 class TestManyTexts:
     """Of many, some tell the terms, and all are encoded."""
 

@@ -151,6 +151,65 @@ class TestNoHistory:
             assert 0 <= routing.confidence <= routing.answerable <= 1
 
 
+class TestNewWords:
+    """A router of a few tools, without history, reads the words of what it observes."""
+
+    TOOLS = (
+        Api("sms", "SMS", "Sends a text message to a phone number."),
+        Api("weather", "Weather", "Forecast of rain, wind and temperature for a city."),
+        Api("tickets", "Tickets", "Opens and closes support tickets."),
+        Api("mail", "Mail", "Sends an e-mail with attachments."),
+    )
+    SEEN = (
+        Mashup("1", "Ping Ola that I am late", ("sms",)),
+        Mashup("2", "Do I need an umbrella today?", ("weather",)),
+        Mashup("3", "kaputt: the screen is broken", ("tickets",)),
+    )
+    ASKED = (("ping Anna", "sms"), ("umbrella in Bergen?", "weather"), ("kaputt", "tickets"))
+
+    @pytest.fixture
+    def router(self):
+        return fit_router(Catalog(self.TOOLS))
+
+    def test_such_requests_are_understood(self, router):
+        before = [router.route(request) for request, _ in self.ASKED]
+        assert not any(routing.has_known_words for routing in before)
+        router.observe(self.SEEN)
+        for request, api in self.ASKED:
+            routing = router.route(request)
+            assert routing.has_known_words and routing.recommendation == (api,)
+            assert routing.answerable > 0.1
+        other = router.route("zeppelin")
+        assert not other.has_known_words and other.answerable < 0.1
+
+    def test_one_by_one_too(self, router):
+        for mashup in self.SEEN:
+            router.observe(mashup)
+        assert [router.recommend(request) for request, _ in self.ASKED] == [
+            (api,) for _, api in self.ASKED
+        ]
+
+    def test_saved_and_loaded_it_answers_alike(self, router, tmp_path):
+        router.observe(self.SEEN)
+        router.save(tmp_path / "model")
+        loaded = load_router(tmp_path / "model")
+        more = Mashup("4", "parapluie", ("weather",))
+        for _ in range(2):
+            for request in (*(request for request, _ in self.ASKED), "parapluie à Bergen"):
+                assert loaded.route(request).to_dict() == router.route(request).to_dict()
+            loaded.observe(more)
+            router.observe(more)
+        assert loaded.recommend("parapluie") == ("weather",)
+
+    def test_with_other_tools_it_still_knows_them(self, router):
+        router.observe(self.SEEN)
+        now = router.synced(Catalog([*self.TOOLS[:3], Api("maps", "Maps", "Shows places.")]))
+        for request, api in self.ASKED:
+            assert now.recommend(request) == (api,)
+        now.observe(Mashup("5", "whereabouts of Ola", ("maps",)))
+        assert now.recommend("whereabouts") == ("maps",)
+
+
 class TestOneAndTwo:
     @pytest.mark.parametrize("n", [1, 2])
     def test_they_are_fitted_saved_and_loaded(self, sample, tmp_path, n):

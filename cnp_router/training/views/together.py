@@ -149,11 +149,22 @@ class Views:
         """Return views that also know some new mashups, and what they used, without fitting again.
 
         What is counted, added up or remembered is as if fitted on all; the large linear models are
-        corrected (`cnp_router.training.linear.updated_weights`); known words and known categories
-        stay as they are. Models and indexes are copied, the past requests only by whoever is first.
+        corrected (`cnp_router.training.linear.updated_weights`); new words are known from now on
+        where few texts were (`Encoders.observed`), and known categories stay as they are. Models
+        and indexes are copied, the past requests only by whoever is first.
         """
-        corpus = self.corpus.observed(requests, usage)
-        return self._made(corpus, lambda view: view.observed(corpus, requests, usage))
+        encoders = self.corpus.encoders.observed(requests.texts)
+        if encoders is self.corpus.encoders:
+            corpus = self.corpus.observed(requests, usage)
+            return self._made(corpus, lambda view: view.observed(corpus, requests, usage))
+        wider = self.corpus.encoders.widening(encoders)
+        same = self.corpus.knowing(encoders)
+        reworded = encoders.reworded(requests)
+        corpus = same.observed(reworded, usage)
+        return self._made(
+            corpus,
+            lambda view: view.moved(wider, corpus=same).observed(corpus, reworded, usage),
+        )
 
     def __getitem__(self, kind: type[V]) -> V:
         view = self._views[kind]
