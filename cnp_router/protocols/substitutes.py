@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+
+import numpy as np
+from scipy import sparse
 
 from cnp_router.agents import ApiEvidence
-from cnp_router.catalog import Api
-from cnp_router.text import TfidfEncoder, specification_text
+from cnp_router.catalog import Api, Catalog
+from cnp_router.text import TfidfEncoder, rows_below, specification_text
 
 __all__ = ["LEAST_LIKENESS", "Candidate", "Likeness", "Substitutes"]
 
@@ -17,6 +21,7 @@ __all__ = ["LEAST_LIKENESS", "Candidate", "Likeness", "Substitutes"]
 # common. Of the pairs of the bundled sample that reach it, 41 % share a category, of any pairs 6 %.
 LEAST_LIKENESS = 0.1
 
+_MOST_READ = 20_000  # specifications that tell how common words are
 _DIGITS = 6  # likeness that differs by less is the same: the order is that of any machine
 
 
@@ -39,25 +44,42 @@ class Likeness:
     """
 
     def __init__(self, apis: Iterable[Api], *, with_server: bool = True) -> None:
-        self._apis = {api.id: api for api in apis}
+        self._apis = apis if isinstance(apis, Catalog) else Catalog(apis)
         self._with_server = with_server
+        self._places: dict[str, int] = {}  # of those whose vectors were made, in these rows
+        self._vectors = sparse.csr_array((0, 0), dtype=np.float32)
+        self._making = threading.Lock()
 
     @cached_property
-    def _vectors(self) -> tuple[dict[str, int], Any]:
-        """The place of each API, and the vectors; nobody needs them before something fails."""
-        apis, named = self._apis.values(), self._with_server
-        texts = [specification_text(api, with_server=named) for api in apis]
-        places = {name: i for i, name in enumerate(self._apis)}
-        return places, TfidfEncoder("content", min_df=1).fit_transform(texts)
+    def _encoder(self) -> TfidfEncoder:
+        """What each word tells; nobody needs it before something fails."""
+        step = -(-len(self._apis) // _MOST_READ)
+        some = [self._said(self._apis[i]) for i in range(0, len(self._apis), max(step, 1))]
+        return TfidfEncoder("content", min_df=1).fit(some)
+
+    def _said(self, api: Api) -> str:
+        return specification_text(api, with_server=self._with_server)
+
+    def _vectors_of(self, names: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors of some specifications, which are made when first asked for."""
+        with self._making:
+            new = [name for name in dict.fromkeys(names) if name not in self._places]
+            if new:
+                texts = [self._said(self._apis[name]) for name in new]
+                self._encoder = encoder = self._encoder.grown(texts)
+                n_before = len(self._places)
+                self._vectors.resize((n_before, len(encoder.terms_)))
+                self._vectors = rows_below(self._vectors, encoder.transform(texts))
+                self._places.update(zip(new, itertools.count(n_before)))
+            return self._vectors[[self._places[name] for name in names]]
 
     def of(self, api: str, others: Iterable[str]) -> dict[str, float]:
         """Return the cosine of each of some other specifications with one, in [0, 1]."""
         names = list(others)
         if not names:
             return {}
-        places, rows = self._vectors
-        products = rows[[places[name] for name in names]] @ rows[[places[api]]].T
-        cosines = products.toarray().ravel().tolist()
+        rows = self._vectors_of([api, *names])
+        cosines = (rows[1:] @ rows[[0]].T).toarray().ravel().tolist()
         return {name: round(c, _DIGITS) for name, c in zip(names, cosines, strict=True)}
 
     def share_category(self, api: str, other: str) -> bool:
