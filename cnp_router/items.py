@@ -79,6 +79,11 @@ class Items(ABC, Generic[Item]):
     def values(self, key: str) -> tuple[str, ...]:
         """Return all ids, in order, or the different values of another key, sorted."""
 
+    def holds(self, place: int, item: Item) -> bool:
+        """Return whether the item at a place is equal to another one."""
+        own = self.item(place)
+        return own is item or own == item
+
     @property
     def parts(self) -> tuple[Items[Item], ...]:
         """What these items are kept in, one after the other."""
@@ -177,8 +182,18 @@ class Chained(Items[Item]):
 
     def item(self, place: int) -> Item:
         """Return the item at a place."""
+        part, own = self._in_part(place)
+        return part.item(own)
+
+    def holds(self, place: int, item: Item) -> bool:
+        """Return whether the item at a place is equal to another one."""
+        part, own = self._in_part(place)
+        return part.holds(own, item)
+
+    def _in_part(self, place: int) -> tuple[Items[Item], int]:
+        """Return in which part the item at a place is, and where."""
         part = bisect_right(self._starts, place) - 1
-        return self._parts[part].item(place - self._starts[part])
+        return self._parts[part], place - self._starts[part]
 
     def place(self, item_id: str) -> int | None:
         """Return where the item of an id is."""
@@ -290,6 +305,10 @@ class UniqueItems(Generic[Item]):
         Others may be equal, too.
         """
         return n_shared(self._items, other._items)
+
+    def holds(self, place: int, item: Item) -> bool:
+        """Return whether the item at a place is equal to another one; a stored one is not read."""
+        return self._items.holds(place, item)
 
     def __len__(self) -> int:
         return len(self._items)

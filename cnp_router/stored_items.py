@@ -174,6 +174,10 @@ class StoredItems(Items[Item]):
         hashes, wanted = self._hashes[key], np.int64(_hash(value))
         return (int(hashes.searchsorted(wanted, "left")), int(hashes.searchsorted(wanted, "right")))
 
+    def holds(self, place: int, item: Item) -> bool:
+        """Return whether the item at a place is another one: mostly, its bytes say so."""
+        return self._read.says(place, item) or super().holds(place, item)
+
     def is_same(self, other: Items[Item]) -> bool:
         """Return whether others are the same bytes."""
         if self is other:
@@ -240,6 +244,11 @@ class _Reader:
         offsets: NDArray[np.int64],
     ) -> None:
         self.path, self.kind, self.content, self.offsets = path, kind, content, offsets
+
+    def says(self, place: int, item: Any) -> bool:
+        """Return whether an item would be written as the bytes of a place."""
+        start, end = int(self.offsets[place]), int(self.offsets[place + 1])
+        return self.content[start:end] == json_line(item.to_dict(), self.path, place + 1)
 
     def __call__(self, place: int) -> Any:
         start, end = int(self.offsets[place]), int(self.offsets[place + 1])

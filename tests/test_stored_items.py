@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import pickle
 import re
@@ -158,6 +159,24 @@ class TestGrowing:
             (whole.extended([NEWS]), whole, 4),
         ):
             assert n_shared(one._items, other._items) == n
+
+    def test_whether_an_item_is_held(self, catalog, decoded):
+        assert all(catalog.holds(place, api) for place, api in enumerate(APIS))
+        assert decoded == []  # their bytes say so
+        assert not catalog.holds(0, APIS[1])
+        assert not catalog.holds(0, dataclasses.replace(APIS[0], name="Other"))
+        grown = catalog.extended([NEWS])
+        assert grown.holds(4, NEWS) and not grown.holds(4, APIS[0]) and grown.holds(1, APIS[1])
+
+    def test_an_item_that_was_written_otherwise_is_held_too(self, tmp_path):
+        path = tmp_path / "catalog.jsonl"
+        Catalog(APIS[:1]).write_indexed(path)
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b": ", b":  ", 1))
+        (offsets,) = tmp_path.glob("*offsets.npy")
+        np.save(offsets, np.array([0, len(content) + 1]))
+        opened = Catalog.open_indexed(path)
+        assert opened.holds(0, APIS[0]) and not opened.holds(0, APIS[1])
 
     @pytest.mark.parametrize("n", [1, 3, 40])
     def test_one_after_the_other(self, history, n):

@@ -22,11 +22,13 @@ class CatalogChange:
     ``apis[i, j]`` is 1 where position i of the catalog before is position j of the one now: an
     empty row is an API that was removed, an empty column one that was added. `respecified`, of
     shape (n_apis now,), says which have another text than before: changed ones and added ones.
-    The catalog `only_grows` where all that was there is there as it was, and in its place.
+    The catalog `keeps_names` where all that was there is there in its place under its name, and
+    `only_grows` where it is as it was, too.
     """
 
     apis: sparse.csr_array
     respecified: NDArray[Any]
+    keeps_names: bool
     only_grows: bool
 
     @classmethod
@@ -43,15 +45,17 @@ class CatalogChange:
         apis = sparse.csr_array((ones, (origin, place)), shape=(len(before), len(now)))
         respecified = np.ones(len(now), dtype=bool)
         respecified[:n_shared] = False
-        only_grows = bool(np.array_equal(place, np.arange(len(before))))
+        every = np.arange(len(before))
+        in_place = np.array_equal(place, every) and np.array_equal(origin, every)
+        is_same, keeps_names = True, True
         for i, j in pairs:
-            old, new = before[i], now[j]
-            if old is new or old == new:
+            if before.holds(i, new := now[j]):
                 respecified[j] = False
-            else:
-                respecified[j] = specification_text(old) != specification_text(new)
-                only_grows = False
-        return cls(apis, respecified, only_grows and bool(np.array_equal(origin, place)))
+                continue
+            old, is_same = before[i], False
+            keeps_names &= old.name == new.name
+            respecified[j] = specification_text(old) != specification_text(new)
+        return cls(apis, respecified, in_place and keeps_names, in_place and is_same)
 
     @property
     def removed(self) -> NDArray[np.bool_]:

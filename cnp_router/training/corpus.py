@@ -97,29 +97,33 @@ class Specifications(Part, Memo):
         encoders = self.encoders.grown(texts)
         if change.only_grows and encoders is self.encoders and not self.is_exact:
             return self._grown(catalog, texts)
-        same = sparse.diags_array((~change.respecified).astype(np.float32))
-        apis = sparse.csr_array(change.apis @ same)
-        by = {"apis": apis, **self.encoders.widening(encoders)}
+        by = {"apis": change.apis, **self.encoders.widening(encoders)}
         kept = self.moved(by, catalog=catalog, encoders=encoders)
-        kept = replace(kept, vector_index=self.vector_index.moved({"vectors": apis}))
+        if texts:  # a model that is loaded without its encoder can do without, too
+            kept = kept._respecified(new, encoders.encode(texts), change)
+        else:
+            kept = replace(kept, vector_index=self.vector_index.moved({"vectors": change.apis}))
         if not texts and kept.is_exact == self.is_exact:
             return kept
-        if texts:  # a model that is loaded without its encoder can do without, too
-            encoded = encoders.encode(texts)
-            kept.latent[new] = _latent(encoders, encoded.word)
-            kept.vectors[new] = encoded.dense
-            words = replaced_rows(kept.word_rows, new, encoded.word)
-            characters = replaced_rows(kept.character_rows, new, encoded.character)
-        else:
-            words, characters = kept.word_rows, kept.character_rows
-        by_word, by_character = _indexes(words, characters, exact=kept.is_exact)
+        by_word, by_character = _indexes(kept.word_rows, kept.character_rows, exact=kept.is_exact)
+        return replace(kept, word_columns=by_word, character_columns=by_character)
+
+    def _respecified(
+        self, new: NDArray[np.intp], encoded: EncodedRequests, change: CatalogChange
+    ) -> Specifications:
+        """Return them, with `new` ones in the place of what was there, but for the indexes."""
+        same = sparse.diags_array((~change.respecified).astype(np.float32))
+        index = self.vector_index.moved({"vectors": sparse.csr_array(change.apis @ same)})
+        latent, vectors = self.latent.copy(), self.vectors.copy()
+        latent[new] = _latent(self.encoders, encoded.word)
+        vectors[new] = encoded.dense
         return replace(
-            kept,
-            word_rows=words,
-            character_rows=characters,
-            word_columns=by_word,
-            character_columns=by_character,
-            vector_index=kept.vector_index.updated(kept.vectors, new),
+            self,
+            word_rows=replaced_rows(self.word_rows, new, encoded.word),
+            character_rows=replaced_rows(self.character_rows, new, encoded.character),
+            latent=latent,
+            vectors=vectors,
+            vector_index=index.updated(vectors, new),
         )
 
     def _grown(self, catalog: Catalog, texts: Sequence[str]) -> Specifications:

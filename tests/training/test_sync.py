@@ -20,7 +20,7 @@ from cnp_router.routing import TopK
 from cnp_router.training import corpus as corpora
 from cnp_router.training import encoders, fit_router, load_router
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.corpus import MANY, Corpus
+from cnp_router.training.corpus import MANY, Corpus, Specifications
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.examples import Past
 from cnp_router.training.learned_router import LearnedRouter
@@ -36,6 +36,7 @@ from cnp_router.training.views import (
 from cnp_router.training.views.columns import Pairs
 from cnp_router.training.views.dense import DenseView
 from cnp_router.training.views.expected import ExpectedView
+from cnp_router.training.views.name_index import NameIndex
 from cnp_router.training.views.names import NamesView
 from cnp_router.training.views.similar import SimilarView
 
@@ -356,11 +357,12 @@ class TestLargeCatalogThatGrows:
 
         def anew(before, now):
             changes.append(between(before, now))
-            return replace(changes[-1], only_grows=False)
+            return replace(changes[-1], keeps_names=False, only_grows=False)
 
         monkeypatch.setattr(CatalogChange, "between", anew)
         wanted = large.extended(more[:1]).extended(more[1:])
         assert [change.only_grows for change in changes] == [True, True]
+        assert all(change.keeps_names for change in changes)
         found, expected = (
             {**arrays(r.views.state()), **arrays(r.views.corpus.specifications.state())}
             for r in (grown, wanted)
@@ -378,6 +380,29 @@ class TestLargeCatalogThatGrows:
         has, should_have = index.by_word.toarray()[order] > 0, whole.by_word.toarray() > 0
         np.testing.assert_array_equal(has, should_have)
         np.testing.assert_allclose(index.weight, whole.weight, rtol=0.2)
+
+    @pytest.mark.parametrize("changes_name", [False, True])
+    def test_one_that_is_specified_otherwise(self, large, more, changes_name):
+        said = replace(large.catalog[3], description=more[0].description)
+        api = replace(said, name="Tidewatch") if changes_name else said
+        apis = [*large.catalog[:3], api, *large.catalog[4:], more[1]]
+        change = CatalogChange.between(large.catalog, Catalog(apis))
+        assert (change.keeps_names, change.only_grows) == (not changes_name, False)
+        now = large.synced(Catalog(apis))
+        index, anew = now.views[NamesView].index, NameIndex.of(now.views.corpus.specifications)
+        for name in ("hashes", "named", "filter"):
+            np.testing.assert_array_equal(getattr(index, name), getattr(anew, name), name)
+        assert sorted(index.words) == sorted(anew.words)
+        whole = Specifications.build(now.catalog, now.encoders)
+        specifications = now.views.corpus.specifications
+        for name in ("word_rows", "character_rows", "word_columns", "character_columns"):
+            own, wanted = (getattr(each, name).toarray() for each in (specifications, whole))
+            np.testing.assert_allclose(own, wanted, rtol=1e-6, err_msg=name)
+        np.testing.assert_allclose(specifications.latent, whole.latent, atol=1e-6)
+        before = Specifications.build(large.catalog, large.encoders)
+        np.testing.assert_allclose(
+            large.views.corpus.specifications.latent, before.latent, atol=1e-6
+        )
 
     def test_nobody_is_read_who_was_there(self, large, more, monkeypatch):
         monkeypatch.setattr(type(large.catalog), "__iter__", None)

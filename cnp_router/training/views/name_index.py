@@ -82,6 +82,8 @@ class NameIndex(Part):
         As if made of all, but that what the known words tell stays as it is. Where the filter would
         be too small, all names are looked at.
         """
+        if len(self.weight) == len(specifications.catalog):
+            return self
         names = _Names.of(api.name for api in specifications.catalog[len(self.weight) :])
         if _size_of_filter(len(self.named) + len(names.whole)) != len(self.filter):
             return self.of(specifications)

@@ -46,7 +46,7 @@ class NamesView(View):
         """Return the view of the names that there are now."""
         if corpus.specifications is self.corpus.specifications:
             return replace(self, corpus=corpus)
-        if change.only_grows and not corpus.specifications.is_exact:
+        if change.keeps_names and not corpus.specifications.is_exact:
             return type(self)(corpus, self.index.grown(corpus.specifications))
         return type(self)(corpus, NameIndex.of(corpus.specifications))
 
