@@ -116,8 +116,9 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
     >>> [p.api for p in asyncio.run(ask(offline_model(catalog), task)).answer.apis]
     ['maps']
     """
-    some = range(0, len(catalog), -(-len(catalog) // _MOST_READ))
-    answers = _Answers(TextSimilarity(_text(catalog[place]) for place in some))
+    n, most = len(catalog), min(len(catalog), _MOST_READ)
+    some = (catalog[i * n // most] for i in range(most))
+    answers = _Answers(TextSimilarity(map(_text, some)))
     plans = OfflinePlans(answers.similarity)
     delegation = OfflineDelegation(answers.similarity)
     return OfflineChatModel(

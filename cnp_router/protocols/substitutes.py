@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-import numpy as np
 from scipy import sparse
 
 from cnp_router.agents import ApiEvidence
@@ -22,7 +22,16 @@ __all__ = ["LEAST_LIKENESS", "Candidate", "Likeness", "Substitutes"]
 LEAST_LIKENESS = 0.1
 
 _MOST_READ = 20_000  # specifications that tell how common words are
+_MAKING = threading.Lock()
 _DIGITS = 6  # likeness that differs by less is the same: the order is that of any machine
+
+
+class _Vectors(NamedTuple):
+    """Vectors that were made, and whose each is."""
+
+    places: dict[str, int]
+    encoder: TfidfEncoder
+    rows: sparse.csr_array
 
 
 class Likeness:
@@ -46,32 +55,32 @@ class Likeness:
     def __init__(self, apis: Iterable[Api], *, with_server: bool = True) -> None:
         self._apis = apis if isinstance(apis, Catalog) else Catalog(apis)
         self._with_server = with_server
-        self._places: dict[str, int] = {}  # of those whose vectors were made, in these rows
-        self._vectors = sparse.csr_array((0, 0), dtype=np.float32)
-        self._making = threading.Lock()
 
     @cached_property
-    def _encoder(self) -> TfidfEncoder:
-        """What each word tells; nobody needs it before something fails."""
-        step = -(-len(self._apis) // _MOST_READ)
-        some = [self._said(self._apis[i]) for i in range(0, len(self._apis), max(step, 1))]
-        return TfidfEncoder("content", min_df=1).fit(some)
+    def _vectors(self) -> _Vectors:
+        """Those that tell how common words are; nobody needs them before something fails."""
+        n, most = len(self._apis), min(len(self._apis), _MOST_READ)
+        some = [self._apis[i * n // most] for i in range(most)]
+        encoder = TfidfEncoder("content", min_df=1)
+        rows = encoder.fit_transform(list(map(self._said, some)))
+        return _Vectors({api.id: place for place, api in enumerate(some)}, encoder, rows)
+
+    def _vectors_of(self, names: Sequence[str]) -> sparse.csr_array:
+        """Return the vectors of some specifications; those that are new are made."""
+        with _MAKING:
+            places, encoder, rows = self._vectors
+            if new := [name for name in dict.fromkeys(names) if name not in places]:
+                texts = [self._said(self._apis[name]) for name in new]
+                encoder = encoder.grown(texts)
+                wide = rows.data, rows.indices, rows.indptr
+                rows = sparse.csr_array(wide, shape=(len(places), len(encoder.terms_)))
+                rows = rows_below(rows, encoder.transform(texts))
+                places = {**places, **dict(zip(new, itertools.count(len(places))))}
+                self._vectors = _Vectors(places, encoder, rows)
+        return rows[[places[name] for name in names]]
 
     def _said(self, api: Api) -> str:
         return specification_text(api, with_server=self._with_server)
-
-    def _vectors_of(self, names: Sequence[str]) -> sparse.csr_array:
-        """Return the vectors of some specifications, which are made when first asked for."""
-        with self._making:
-            new = [name for name in dict.fromkeys(names) if name not in self._places]
-            if new:
-                texts = [self._said(self._apis[name]) for name in new]
-                self._encoder = encoder = self._encoder.grown(texts)
-                n_before = len(self._places)
-                self._vectors.resize((n_before, len(encoder.terms_)))
-                self._vectors = rows_below(self._vectors, encoder.transform(texts))
-                self._places.update(zip(new, itertools.count(n_before)))
-            return self._vectors[[self._places[name] for name in names]]
 
     def of(self, api: str, others: Iterable[str]) -> dict[str, float]:
         """Return the cosine of each of some other specifications with one, in [0, 1]."""

@@ -59,6 +59,22 @@ class Rows(NamedTuple):
         return dense
 
 
+def first_columns(rows: sparse.csr_array | Rows, n: int) -> sparse.csr_array | Rows:
+    """Return the first columns of rows: ``rows[:, :n]``.
+
+    Examples
+    --------
+    >>> first_columns(sparse.csr_array([[1.0, 2.0], [0.0, 3.0]]), 1).toarray()
+    array([[1.],
+           [0.]])
+    """
+    if n >= rows.shape[1]:
+        return rows
+    (kept,) = (rows.indices < n).nonzero()
+    pointers = kept.searchsorted(rows.indptr).astype(rows.indptr.dtype)
+    return Rows(rows.data[kept], rows.indices[kept], pointers, (rows.shape[0], n))
+
+
 def taken(matrix: sparse.csr_array | Rows, lines: NDArray[np.intp]) -> Rows:
     """Return some rows of a matrix, or of what has its attributes: ``matrix[lines]``.
 

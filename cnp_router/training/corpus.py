@@ -208,6 +208,7 @@ class Corpus(Part):
             "labels": len(self.labels),
             "mashups": self.usage.shape[0],
             "words": len(encoders.word.terms_),
+            "words of the space": len(encoders.projection),
         }
 
     def check(self, sizes: Mapping[str, int]) -> None:
@@ -390,7 +391,7 @@ def _energy(rows: sparse.csr_array) -> NDArray[np.float64]:
 
 
 def _latent(encoders: Encoders, words: sparse.csr_array) -> NDArray[Any]:
-    latent = words @ encoders.projection
+    latent = encoders.latent(words)
     lengths = np.linalg.norm(latent, axis=1, keepdims=True)
     return np.asarray(latent / np.maximum(lengths, 1e-9), dtype=np.float32)
 

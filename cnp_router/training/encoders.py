@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
@@ -17,9 +17,9 @@ from cnp_router.text import (
     TfidfEncoder,
     blocks,
     content_words,
-    longer,
     rows_between,
 )
+from cnp_router.text.kernels import dense_times, first_columns
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.parts import Part
 
@@ -103,12 +103,13 @@ class EncodedRequests:
 class Encoders(Part):
     """The word and the character encoder, the latent semantic space of the words, and the user's.
 
-    The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
+    The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990);
+    words that came after them are no part of the space.
     """
 
     word: TfidfEncoder
     character: TfidfEncoder
-    projection: Annotated[NDArray[Any], "words", "components"]
+    projection: Annotated[NDArray[Any], "words of the space", "components"]
     dense: DenseEncoder | None = None
 
     def know(self, request: str) -> bool:
@@ -187,30 +188,34 @@ class Encoders(Part):
         return cls(word, character, projection, dense), encoded, characters_of
 
     def grown(self, texts: Sequence[str]) -> Encoders:
-        """Return encoders that know the terms of new specifications, where `fit` keeps them all.
-
-        Of the latent space they are no part.
-        """
-        if self.word.n_texts >= FEW_TEXTS:
+        """Return encoders that know the terms of new specifications, where `fit` keeps them all."""
+        if self.n_fitted >= FEW_TEXTS:
             return self
-        return self._with(self.word.grown(texts), self.character.grown(texts))
+        word, character = self.word.grown(texts), self.character.grown(texts)
+        return replace(self, word=word, character=character)
 
     def observed(self, texts: Sequence[str]) -> Encoders:
-        """Return encoders that also know the words of new requests, where they knew few texts.
+        """Return encoders that also know the words of new requests, as long as texts are few.
 
-        Of the latent space they are no part. Pairs of words and runs of characters stay as they
-        are.
+        Pairs of words and runs of characters stay as they are.
         """
-        if self.word.n_texts >= FEW_TEXTS:
-            return self
-        return self._with(self.word.observed(texts), self.character)
+        some = texts[: max(FEW_TEXTS - self.word.n_texts, 0)]
+        return replace(self, word=self.word.observed(some)) if some else self
 
-    def _with(self, word: TfidfEncoder, character: TfidfEncoder) -> Encoders:
-        """Return them with others, which may have more terms at their end."""
-        n_new = len(word.terms_) - len(self.projection)
-        none = np.zeros((n_new, self.projection.shape[1]), dtype=np.float32)
-        projection = longer(self.projection, none)
-        return replace(self, word=word, character=character, projection=projection)
+    @property
+    def n_fitted(self) -> int:
+        """How many texts they were fitted on."""
+        return self.character.n_texts  # those of words count what was observed, too
+
+    def latent(self, words: sparse.csr_array) -> NDArray[Any]:
+        """Return where texts are in the latent space: of shape (n_texts, n_components)."""
+        return dense_times(first_columns(words, len(self.projection)), self.projection)
+
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise ValueError where an array is not as it was annotated."""
+        super().check(sizes)
+        if len(self.projection) > sizes["words"]:
+            raise ValueError(f"a space of {len(self.projection)} words of {sizes['words']}")
 
     def widening(self, now: Encoders) -> dict[str, sparse.csr_array]:
         """Return what `Part.moved` needs to make arrays as wide as those of grown encoders."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 from sklearn.metrics.pairwise import cosine_similarity
 
@@ -70,3 +73,21 @@ def test_an_unknown_api_is_named(sample):
 def test_of_nobody_nothing_is_read(sample, reading):
     assert Likeness(sample.catalog).of("twilio", []) == {}
     assert not reading
+
+
+def test_it_can_be_copied_and_sent(sample):
+    likeness, ids = Likeness(sample.catalog), sample.catalog.ids
+    found = likeness.of(ids[0], ids)
+    for copied in (pickle.loads(pickle.dumps(likeness)), copy.deepcopy(likeness)):
+        assert copied.of(ids[0], ids) == found
+
+
+def test_copies_go_on_alone(sample, monkeypatch):
+    monkeypatch.setattr(substitutes, "_MOST_READ", 5)
+    ids = sample.catalog.ids
+    one, other = Likeness(sample.catalog), Likeness(sample.catalog)
+    one.of(ids[1], ids[2:4])
+    twin = copy.copy(one)
+    one.of(ids[10], ids[11:20])
+    assert twin.of(ids[30], ids[31:40]) == other.of(ids[30], ids[31:40])
+    assert one.of(ids[30], ids[31:40]) == other.of(ids[30], ids[31:40])

@@ -102,9 +102,11 @@ class TestObserved:
         assert {"zeppelin", "fjord"} <= set(new) and not any(" " in term for term in new)
         assert observed.character is encoders.character
         assert not encoders.know("fjord") and observed.know("fjord")
-        assert len(observed.projection) == len(observed.word.terms_)
-        np.testing.assert_array_equal(observed.projection[: len(terms)], encoders.projection)
-        assert not observed.projection[len(terms) :].any()
+        assert observed.projection is encoders.projection
+        texts = ["a zeppelin on the map", "the map", "zeppelin"]
+        found, wanted = (e.latent(e.word.transform(texts)) for e in (observed, encoders))
+        np.testing.assert_allclose(found[1], wanted[1], rtol=0.1)  # a map is not as rare as before
+        assert found[0].any() and not found[2].any()
 
     def test_requests_are_reworded_as_if_encoded_by_it(self, fitted):
         days = np.array([1, 2], dtype=np.float32)
@@ -117,8 +119,25 @@ class TestObserved:
         monkeypatch.setattr(module, "FEW_TEXTS", encoders.word.n_texts)
         assert encoders.observed(self.NEW) is encoders
         monkeypatch.setattr(module, "FEW_TEXTS", encoders.word.n_texts + 1)
-        once = encoders.observed(self.NEW)  # these are texts, too
-        assert once is not encoders and once.observed(self.NEW) is once
+        once = encoders.observed(self.NEW)  # the first of these makes them many
+        assert once.know("zeppelin") and not once.know("fog")
+        assert once.observed(self.NEW) is once
+
+    def test_by_one_or_several_they_know_the_same(self, fitted, monkeypatch):
+        texts = [f"new{i} word{i % 7}" for i in range(20)]
+        monkeypatch.setattr(module, "FEW_TEXTS", fitted[0].word.n_texts + 11)
+        several, one = fitted[0].observed(texts), fitted[0]
+        for text in texts:
+            one = one.observed([text])
+        assert set(one.word.terms_) == set(several.word.terms_)
+        assert one.word.n_texts == several.word.n_texts == module.FEW_TEXTS
+        np.testing.assert_allclose(sorted(one.word.idf_), sorted(several.word.idf_), rtol=1e-5)
+
+    def test_words_of_specifications_are_still_known_after_many_requests(self, fitted, monkeypatch):
+        monkeypatch.setattr(module, "FEW_TEXTS", fitted[0].word.n_texts + 1)
+        many = fitted[0].observed(self.NEW).observed(self.NEW)
+        assert many.grown(["restarts pods in a quuxspace"]).know("quuxspace")
+        assert not many.observed(["pods in a quuxspace"]).know("quuxspace")
 
 
 class TestManyTexts:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.text.kernels import dense_times
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
@@ -75,7 +74,7 @@ class ExpectedView(View):
         In a large catalog, of those that others propose.
         """
         index = self.corpus.specifications
-        latent = dense_times(batch.requests.word, index.encoders.projection)
+        latent = index.encoders.latent(batch.requests.word)
         each = [times_vector(self.map.T, request) for request in latent]
         called_for = np.array(each, dtype=np.float32).reshape(latent.shape)
         lengths = np.sqrt((called_for * called_for).sum(axis=1, keepdims=True))
@@ -93,13 +92,12 @@ def _sums(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what some mashups, given by words and use, add to the gram and to the toward."""
     index = corpus.specifications
-    projection, latent = index.encoders.projection, index.latent
-    gram = np.zeros((projection.shape[1],) * 2)
-    toward = np.zeros((projection.shape[1], latent.shape[1]))
+    latent, n = index.latent, index.latent.shape[1]
+    gram, toward = np.zeros((n, n)), np.zeros((n, n))
     used = np.flatnonzero(np.diff(usage.indptr))
     for start in range(0, len(used), _AT_ONCE):
         rows = used[start : start + _AT_ONCE]
-        asked, named = words[rows] @ projection, usage[rows]
+        asked, named = index.encoders.latent(words[rows]), usage[rows]
         means = (named @ latent) / np.diff(named.indptr)[:, None]
         gram += asked.T @ asked
         toward += asked.T @ means
