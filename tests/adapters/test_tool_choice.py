@@ -318,7 +318,7 @@ class TestOutcomes:
             choice.observe(request, [Step("weather"), Step("book_seat")], True)
             choice.observe("Take me away", [Step("book_seat")], True)
             assert [m.apis for m in router.history] == [("weather",)]
-            assert chosen(choice, request) == ("book_seat",)
+            assert set(chosen(choice, request)) == {"weather", "book_seat"}  # it used both
             assert chosen(choice, "Take me away") == ("book_seat",)
 
     def test_what_a_store_has_is_known_after_a_restart(self, tmp_path):
