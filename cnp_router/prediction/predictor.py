@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from cnp_router.exceptions import InputError
 from cnp_router.records import one_line, shown
@@ -226,8 +226,11 @@ def as_steps(prefix: Sequence[Step | str]) -> list[Step]:
     if isinstance(prefix, str) or not isinstance(prefix, Iterable):
         cure = f"write [{prefix!r}]" if isinstance(prefix, str) else "write [] where there is none"
         raise InputError(f"prefix must be several steps and tool ids, got {shown(prefix)} ({cure})")
+    given = list(prefix)
+    if set(map(type, given)) <= {Step}:  # as it mostly is, and looked at once for each step
+        return cast("list[Step]", given)
     steps = []
-    for step in prefix:
+    for step in given:
         if not isinstance(step, Step | str):
             raise InputError(
                 f"a prefix holds steps and tool ids, got {shown(step)} (write Step(...))"
