@@ -6,7 +6,6 @@ Whatever can reach a scheduler can make its workers run any code: the cluster mu
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cnp_router.exceptions import ClusterError, InputError, MissingExtraError
-from cnp_router.pool import LocalPool, Pool
+from cnp_router.pool import LocalPool, Pool, one_thread
 from cnp_router.records import shown
 from cnp_router.version import __version__
 
@@ -380,36 +379,6 @@ def _version() -> str:
     return __version__
 
 
-class _OneThread:
-    """Linear algebra with one thread while anybody is at work in this process.
-
-    The number of threads changes the last digits, and there is one worker a core.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_inside = 0
-        self._limits: Any = None
-
-    def __enter__(self) -> None:
-        import scipy.linalg  # noqa: F401  (only libraries that are loaded are limited)
-        from threadpoolctl import threadpool_limits
-
-        with self._lock:
-            self._n_inside += 1
-            if self._n_inside == 1:
-                self._limits = threadpool_limits(1)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if not self._n_inside:
-                self._limits.restore_original_limits()
-
-
-_one_thread = _OneThread()
-
-
 def _run(version: str, work: Callable[..., Any], *args: Any) -> Any:
     """Do a piece of work in a worker, which may have come when others were at work already."""
     if version != __version__:
@@ -418,5 +387,5 @@ def _run(version: str, work: Callable[..., Any], *args: Any) -> Any:
             f"a worker has cnp-router {__version__}, and {version} asks it",
             cure=f"pip install 'cnp-router[dask]=={version}' there, and start it again",
         )
-    with _one_thread:
+    with one_thread:
         return work(*args)

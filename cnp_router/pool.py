@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from cnp_router.exceptions import ClusterError, InputError
 from cnp_router.records import shown
 
-__all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "spans"]
+__all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "one_thread", "spans"]
 
 logger = logging.getLogger("cnp_router.pool")
 
@@ -229,3 +229,33 @@ def spans(n: int, most: int, least: int = 1) -> list[tuple[int, int]]:
 
 ALONE = LocalPool(1)
 """This process alone."""
+
+
+class _OneThread:
+    """Linear algebra with one thread while anybody is at work in this process.
+
+    The number of threads changes the last digits, and there is one worker a core.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        import scipy.linalg  # noqa: F401  (only libraries that are loaded are limited)
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            self._n_inside += 1
+            if self._n_inside == 1:
+                self._limits = threadpool_limits(1)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if not self._n_inside:
+                self._limits.restore_original_limits()
+
+
+one_thread = _OneThread()

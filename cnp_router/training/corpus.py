@@ -207,8 +207,8 @@ class Corpus(Part):
             "dimensions": 0 if encoders.dense is None else len(encoders.dense.probe),
             "labels": len(self.labels),
             "mashups": self.usage.shape[0],
+            "projected words": encoders.n_projected,
             "words": len(encoders.word.terms_),
-            "words of the space": len(encoders.projection),
         }
 
     def check(self, sizes: Mapping[str, int]) -> None:

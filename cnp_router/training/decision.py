@@ -9,42 +9,50 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from cnp_router.routing import RecallControl, TargetRecall
-from cnp_router.routing.head import is_in
 from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
-from cnp_router.text.entries import entries
 from cnp_router.training.answerable import Answerable
-from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.examples import Fold, behind_of
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
-from cnp_router.training.prior import Prior, bundled_prior
+from cnp_router.training.prior import Prior
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
-from cnp_router.training.views import CoUsageView, Views
+from cnp_router.training.views import Candidates, CoUsageView, Views
 
 __all__ = [
     "CONFIDENCE",
-    "MOST_FEEDBACK",
     "Answer",
     "Decision",
+    "Outcome",
     "confidence_features",
     "confidence_rows",
     "judged",
-    "renewed",
 ]
 
 MAX_JUDGED = 4_000  # answers from which the confidence is learned
-MOST_FEEDBACK = 200  # of mashups that are observed together
 _TOGETHER = 512  # answers
 _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
 CONFIDENCE = ("share outside", "best")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of an observed request, which the views did not know.
+
+    `labels` says which candidates it `used`, the positions of all that served it; it was asked on
+    a `day` as in `EncodedRequests`.
+    """
+
+    candidates: Candidates
+    labels: NDArray[np.bool_]
+    used: NDArray[np.intp]
+    day: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,32 +97,20 @@ class Decision(Part):
     is_promise: bool = True
 
     def adapted(
-        self,
-        views: Views,
-        ranker: Ranker,
-        tail: Tail,
-        requests: EncodedRequests,
-        usage: sparse.csr_array,
+        self, views: Views, ranker: Ranker, tail: Tail, outcomes: Sequence[Outcome]
     ) -> Decision:
-        """Return it after the last of some requests, before the views learn what they used.
-
-        Requests without any known word tell nothing of how probabilities are to be taken.
-        """
+        """Return it after the last of some requests, before the views learn what they used."""
         control, corpus = self.recall_control, views.corpus
-        found = views.candidates(views.batch(requests))
-        answers = ranker.each(views[CoUsageView].pairs, found)
-        for row, (own, p) in enumerate(zip(found, answers, strict=True)):
-            used = entries(usage, np.array([row])).index
-            # All that it used may have been removed.
-            if len(used) and corpus.specifications.encoders.know(requests.texts[row]):
-                months = corpus.months_after(float(requests.day[row]))
-                n_naming, counts = behind_of(own, used, corpus)
-                behind = tail.probabilities(n_naming, counts, months)
-                given = np.concatenate([p[is_in(own.positions, used)], behind])
-                least = p[p > 0].min(initial=1.0)
-                # What nothing speaks for is reached by no threshold, however low.
-                if given.all() or control.threshold(FEEDBACK_TARGET, months) > least:
-                    control = control.adapted(given, months)
+        answers = ranker.each(views[CoUsageView].pairs, [each.candidates for each in outcomes])
+        for outcome, p in zip(outcomes, answers, strict=True):
+            own, months = outcome.candidates, corpus.months_after(outcome.day)
+            n_naming, counts = behind_of(own, outcome.used, corpus)
+            behind = tail.probabilities(n_naming, counts, months)
+            given = np.concatenate([p[outcome.labels], behind])
+            least = p[p > 0].min(initial=1.0)
+            # What nothing speaks for is reached by no threshold, however low.
+            if given.all() or control.threshold(FEEDBACK_TARGET, months) > least:
+                control = control.adapted(given, months)
         return replace(self, shift=control.shift)
 
     @classmethod
@@ -331,23 +327,4 @@ def judged(
         ],
         n_mashups,
         prior,
-    )
-
-
-def renewed(
-    views: Views, n_mashups: int, ranker: Ranker, answerable: Answerable, decision: Decision
-) -> tuple[Ranker, Answerable, Decision]:
-    """Return the parts of a router as they are after so many mashups, without fitting again.
-
-    They stay, unless none of them had a request of its own to learn from: then all of them are what
-    is known beforehand, which moves with the number of mashups.
-    """
-    if ranker.n_examples:
-        return ranker, answerable, decision
-    prior = bundled_prior()
-    first = prior.ranker.at(n_mashups, views.feature_names, views.beliefs).most_probable
-    return (
-        replace(ranker, first=first),
-        answerable.at(prior.answerable, n_mashups, views.likeness_names),
-        decision.at(prior, n_mashups),
     )

@@ -103,13 +103,14 @@ class EncodedRequests:
 class Encoders(Part):
     """The word and the character encoder, the latent semantic space of the words, and the user's.
 
-    The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990);
-    words that came after them are no part of the space.
+    The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
+    They are of the first `n_projected` words: those that came later are no part of the space.
     """
 
     word: TfidfEncoder
     character: TfidfEncoder
-    projection: Annotated[NDArray[Any], "words of the space", "components"]
+    projection: Annotated[NDArray[Any], "projected words", "components"]
+    n_projected: int
     dense: DenseEncoder | None = None
 
     def know(self, request: str) -> bool:
@@ -182,10 +183,10 @@ class Encoders(Part):
         rank = min(n_components, min(encoded.shape) - 1)
         if rank < 1:
             none = np.zeros((encoded.shape[1], 0), dtype=np.float32)
-            return cls(word, character, none, dense), encoded, characters_of
+            return cls(word, character, none, len(none), dense), encoded, characters_of
         _, _, right = randomized_svd(encoded, rank, n_iter=2, random_state=random_state)
         projection = np.ascontiguousarray(right.T.astype(np.float32))
-        return cls(word, character, projection, dense), encoded, characters_of
+        return cls(word, character, projection, len(projection), dense), encoded, characters_of
 
     def grown(self, texts: Sequence[str]) -> Encoders:
         """Return encoders that know the terms of new specifications, where `fit` keeps them all."""
@@ -209,13 +210,13 @@ class Encoders(Part):
 
     def latent(self, words: sparse.csr_array) -> NDArray[Any]:
         """Return where texts are in the latent space: of shape (n_texts, n_components)."""
-        return dense_times(first_columns(words, len(self.projection)), self.projection)
+        return dense_times(first_columns(words, self.n_projected), self.projection)
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise ValueError where an array is not as it was annotated."""
         super().check(sizes)
-        if len(self.projection) > sizes["words"]:
-            raise ValueError(f"a space of {len(self.projection)} words of {sizes['words']}")
+        if self.n_projected > sizes["words"]:
+            raise ValueError(f"{self.n_projected} words of {sizes['words']} are projected")
 
     def widening(self, now: Encoders) -> dict[str, sparse.csr_array]:
         """Return what `Part.moved` needs to make arrays as wide as those of grown encoders."""

@@ -17,7 +17,7 @@ from cnp_router.cluster import working
 from cnp_router.datasets import load_out_of_scope
 from cnp_router.exceptions import InputError
 from cnp_router.history import History, warn_of_future_dates
-from cnp_router.pool import Pool, check_jobs
+from cnp_router.pool import Pool, check_jobs, one_thread
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
@@ -111,14 +111,11 @@ def fit_router(
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be callable, got {shown(progress)}")
     warn_of_future_dates(history)
-    import scipy.linalg  # noqa: F401  (its own library too: only what is loaded is limited)
-    from threadpoolctl import threadpool_limits
-
     about = {"cnp_router.apis": len(catalog), "cnp_router.mashups": len(history)}
     with ExitStack() as stack:
         # The linear algebra here is sparse or small: threads of its own only wait for each other,
         # and how many there are changes the last digits.
-        stack.enter_context(threadpool_limits(1))
+        stack.enter_context(one_thread)
         stack.enter_context(telemetry.span("fit", about))
         pool = stack.enter_context(working(n_jobs, scheduler, threads=True))
         return _fit(catalog, history, encoder, random_state, pool, progress or (lambda *_: None))

@@ -97,6 +97,10 @@ def _check_ranker(ranker: Ranker, width: int) -> None:
     _check_width(ranker.first, width)
     _check_width(ranker.rest, N_REST_FEATURES)
     _check_width(ranker.scale, 1 if ranker.parts else len(LEVELS))
+    evidence, n = ranker.evidence, width + 1
+    if evidence is not None:
+        sound = evidence.precision.shape == (n, n) and evidence.shift.shape == (n,)
+        _require(sound and evidence.n >= 1, "what was observed of each weight")
     _require(0 <= ranker.trust <= 1, "how much the trees are trusted, from 0 to 1")
     for trees in ranker.parts:
         check_trees(trees, n_features=width + N_SET_FEATURES)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup, warn_of_future_dates
+from cnp_router.pool import one_thread
 from cnp_router.records import check_instance, instances
 from cnp_router.routing import Reason, Router, Scores
 from cnp_router.routing.eligible import Chosen
@@ -34,11 +35,12 @@ from cnp_router.training.corpus import (
     synced_membership,
     usage_matrix,
 )
-from cnp_router.training.decision import MOST_FEEDBACK, Decision, confidence_features, renewed
+from cnp_router.training.decision import Decision, confidence_features
 from cnp_router.training.dense_encoder import Encoder
 from cnp_router.training.encoders import Encoders
 from cnp_router.training.explaining import explained
 from cnp_router.training.handover import Handover
+from cnp_router.training.observing import asked, renewed, turns
 from cnp_router.training.parts import placed
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.scoring import LearnedScores, Scoring
@@ -335,15 +337,14 @@ class LearnedRouter(Router):
         """
         given = instances("mashups", [mashups] if isinstance(mashups, Mashup) else mashups, Mashup)
         check_known(given, self.catalog, self.removed)
-        with self._learning:
+        with self._learning, one_thread:  # several would only wait for each other
             new = [m for m in dict.fromkeys(given) if self.history.find(m.id) is None]
             if new:
                 warn_of_future_dates(new)
                 after = object.__new__(type(self))
                 after.__dict__.update(self.__dict__)
-                # Those that move the threshold are asked of what has learned all before them.
-                for part in filter(None, (new[:-MOST_FEEDBACK], new[-MOST_FEEDBACK:])):
-                    learned = after._learned_from(History(part), moves=part[-1] is new[-1])
+                for part, moves in turns(new, len(self.history), self.ranker):
+                    learned = after._learned_from(History(part), moves=moves)
                     after.__dict__.update(learned)
                 self._handover.forget()
                 # In one step: whoever is interrupted has learned all or nothing.
@@ -353,9 +354,8 @@ class LearnedRouter(Router):
     def _learned_from(self, new: History, *, moves: bool) -> dict[str, Any]:
         usage = usage_matrix(self.catalog, new, self.removed)
         requests = self.encoders.encode(new.texts, history_days(new))
-        decision = self.decision
-        if moves:
-            decision = decision.adapted(self.views, self.ranker, self.tail, requests, usage)
+        own = self.views, self.ranker, self.tail, self.decision
+        ranker, decision = asked(*own, requests, usage, moves=moves)
         views = self.views.observed(requests, usage)
         history, graph = self.history.extended(new), self._graph
         if graph is not None and graph[0] is self.history:
@@ -363,7 +363,7 @@ class LearnedRouter(Router):
             graph = (history, counted)
         categories = self.categories and self.categories.reweighted(views)
         n = len(history)
-        ranker, answerable, decision = renewed(views, n, self.ranker, self.answerable, decision)
+        ranker, answerable, decision = renewed(views, n, ranker, self.answerable, decision)
         # In this order: who reads in between must find every past request that the views name.
         return {
             "history": history,

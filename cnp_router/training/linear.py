@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from cnp_router.training.parts import Part
 
 __all__ = [
     "MOST_PRODUCTS",
+    "Evidence",
     "Gaussian",
     "Logistic",
     "correction",
@@ -226,6 +227,48 @@ class Gaussian:
         """Return the logistic regression with such weights."""
         coefficients = weights[:-1] / self.scale
         return Logistic(coefficients, float(weights[-1] - coefficients @ self.center))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence(Part):
+    """What rows said of the weights of a logistic regression, beside what is known beforehand.
+
+    A Gaussian by what adds up: its `precision`, and the `shift`, which is that times its mean
+    (Spiegelhalter and Lauritzen, "Sequential updating of conditional probabilities on directed
+    graphical structures", 1990). It is of `n` requests, each of which had some rows.
+    """
+
+    precision: NDArray[Any]
+    shift: NDArray[Any]
+    n: int
+
+    @classmethod
+    def none(cls, n_weights: int) -> Evidence:
+        """Return that of no rows."""
+        return cls(np.zeros((n_weights, n_weights)), np.zeros(n_weights), 0)
+
+    def posterior(self, prior: Gaussian, most: float = math.inf) -> Gaussian:
+        """Return what is known with it, if it weighs no more than so many requests.
+
+        That is a power prior (Ibrahim and Chen, 2000).
+        """
+        share = min(1.0, most / max(self.n, 1))
+        precision = prior.precision + share * self.precision
+        mean = np.linalg.solve(precision, prior.precision @ prior.mean + share * self.shift)
+        return replace(prior, mean=mean, precision=precision)
+
+    def with_rows(self, prior: Gaussian, X: NDArray[Any], y: NDArray[Any], n: int) -> Evidence:
+        """Return it with the rows of `n` more requests.
+
+        By the Laplace approximation at the weights that are then most probable.
+        """
+        before = self.posterior(prior)
+        Z, weight = before.standardised(X), np.ones(len(y))
+        w = maximum_a_posteriori(Z, y, weight, before)
+        p = sigmoid(Z @ w)
+        precision = curvature(Z, weight, p)
+        shift = precision @ w + Z.T @ (y - p)
+        return Evidence(self.precision + precision, self.shift + shift, self.n + n)
 
 
 @dataclass(frozen=True, eq=False)

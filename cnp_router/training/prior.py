@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ class EpisodePrior(Part):
         There may be `beliefs` of features that the episodes do not know.
         """
         n = len(self.names) + 1
-        covariance = np.linalg.inv(self.precision)
+        covariance = self._covariance
         joined = np.hstack([column[0] * np.eye(n) for column in _basis(np.array([n_mashups]))])
         precision = np.linalg.inv(joined @ covariance @ joined.T)
         place = {name: i for i, name in enumerate(self.names)}
@@ -128,6 +128,10 @@ class EpisodePrior(Part):
             center[place_], mean[place_] = belief.center, belief.weight
             wider[place_, place_] = 1 / belief.deviation**2
         return Gaussian(center, scale, mean, wider)
+
+    @cached_property
+    def _covariance(self) -> NDArray[np.float64]:
+        return np.asarray(np.linalg.inv(self.precision))
 
 
 def _basis(n_mashups: NDArray[Any]) -> list[NDArray[Any]]:

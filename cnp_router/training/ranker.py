@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from cnp_router.pool import ALONE, Pool
 from cnp_router.training.co_occurrence import CoOccurrence
 from cnp_router.training.co_usage_features import CoUsageFeatures
-from cnp_router.training.linear import Gaussian, Logistic, sampled_negatives, single_class
+from cnp_router.training.linear import (
+    Evidence,
+    Gaussian,
+    Logistic,
+    sampled_negatives,
+    single_class,
+)
 from cnp_router.training.parts import Part
 from cnp_router.training.shortlists import N_REST_FEATURES, Shortlists
 from cnp_router.training.trees import BoostedTrees
@@ -31,6 +37,8 @@ LEVELS = ("share", "log-odds")  # what a first stage without trees is calibrated
 # With fewer past requests trees lose to the first stage; with as many, both decide alike.
 MIN_FOR_TREES = 100
 HALF_TRUST = 100.0
+# What is observed weighs no more than so many requests: it is of those APIs that were chosen.
+MOST_EVIDENCE = 100
 _LEAST = -14.0
 _TOGETHER = 256  # requests
 
@@ -90,7 +98,8 @@ class Ranker(Part):
     so that every past request also gets an answer out of fold: those answers
     calibrate the probabilities by `scale`, and later the recipients. `trust` is the weight of the
     trees' log-odds against those of the first stage; from few examples there are no trees, and the
-    first stage orders all candidates. It was fitted on `n_examples`.
+    first stage orders all candidates. It was fitted on `n_examples`; of none, `evidence` is what
+    requests that were observed since say of the weights of the first stage.
     """
 
     first: Logistic
@@ -99,6 +108,7 @@ class Ranker(Part):
     scale: Logistic
     trust: float
     n_examples: int
+    evidence: Evidence | None = None
 
     @classmethod
     def fit(
@@ -135,6 +145,28 @@ class Ranker(Part):
         return ranker, [
             p for (_, lists), own in zip(runs, short, strict=True) for p in ranker._all(lists, own)
         ]
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from what is observed: it had no examples."""
+        return not self.n_examples
+
+    def observed(
+        self, prior: Gaussian, features: Sequence[NDArray[Any]], labels: Sequence[NDArray[np.bool_]]
+    ) -> Ranker:
+        """Return it with more evidence: which candidates some requests turned out to use.
+
+        The `prior` is on the weights of the first stage, with as many mashups as the views knew
+        that found the candidates.
+        """
+        before = self.evidence or Evidence.none(len(prior.mean))
+        rows = np.vstack(features), np.concatenate(labels)
+        return replace(self, evidence=before.with_rows(prior, *rows, len(labels)))
+
+    def at(self, prior: Gaussian) -> Ranker:
+        """Return it with what is known beforehand now, and what was observed."""
+        known = prior if self.evidence is None else self.evidence.posterior(prior, MOST_EVIDENCE)
+        return replace(self, first=known.most_probable)
 
     def probabilities(self, co_usage: CoOccurrence, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate."""

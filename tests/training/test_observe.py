@@ -21,10 +21,12 @@ from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
 from cnp_router.routing import RecallControl
-from cnp_router.training import LearnedRouter, encoders, fit_router, learned_router, load_router
+from cnp_router.training import LearnedRouter, encoders, fit_router, load_router, observing
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
 from cnp_router.training.decision import Decision
+from cnp_router.training.linear import Evidence, Gaussian, maximum_a_posteriori, sigmoid
+from cnp_router.training.persistence import verify_router
 from cnp_router.training.prior import bundled_prior
 from cnp_router.training.views import CoUsageView, HistoryView, Views, expected
 from cnp_router.training.views.expected import ExpectedView
@@ -311,18 +313,142 @@ TOOLS = {
 
 @pytest.mark.parametrize("n_before", [0, 1])
 def test_without_own_examples_what_is_known_beforehand_moves_with_what_is_observed(n_before):
-    """As if fitted on as many mashups, none of which had a request to learn from."""
+    """As if fitted on as many mashups, of which the ranker has only what was observed."""
     catalog = Catalog([Api(name, name, text) for name, text in TOOLS.items()])
     mashups = [Mashup(f"m{n}", "Which rooms are free?", ("rooms",)) for n in range(5)]
     router = fit_router(catalog, History(mashups[:n_before]))
     router.observe(mashups[n_before:])
     prior = bundled_prior()
-    first = prior.ranker.at(5, router.views.feature_names, router.views.beliefs).most_probable
+    known = prior.ranker.at(5, router.views.feature_names, router.views.beliefs)
+    first = router.ranker.evidence.posterior(known, 100).most_probable
     np.testing.assert_array_equal(router.ranker.first.coefficients, first.coefficients)
     assert router.answerable.level == pytest.approx(float(prior.answerable.level.at(5)))
     alone = Decision.fit([], 5, prior).confidence
     np.testing.assert_array_equal(router.decision.confidence.coefficients, alone.coefficients)
     assert router.decision.confidence.intercept == alone.intercept
+
+
+class TestRankerThatLearns:
+    """The ranker of a router without examples learns from what is observed."""
+
+    CATALOG = Catalog([Api(name, name, text) for name, text in TOOLS.items()])
+    SEEN = tuple(
+        Mashup(f"m{n}", text, (api,))
+        for n, (text, api) in enumerate(
+            [
+                ("Which rooms are free on Monday?", "rooms"),
+                ("Who has time off on Monday?", "holidays"),
+                ("Which rooms are free?", "rooms"),
+                ("What do customers complain of?", "complaints"),
+                ("Who has time off?", "holidays"),
+            ]
+        )
+    )
+
+    def test_what_it_was_told_is_what_candidates_turned_out_to_be(self):
+        router = fit_router(self.CATALOG)
+        views, prior = router.views, bundled_prior().ranker
+        texts = [mashup.description for mashup in self.SEEN]
+        asked = views.candidates(views.batch(router.encoders.encode(texts)))
+        labels = [
+            np.isin(own.positions, [router.catalog.position(mashup.apis[0])])
+            for own, mashup in zip(asked, self.SEEN, strict=True)
+        ]
+        router.observe(self.SEEN)
+        before = prior.at(0, views.feature_names, views.beliefs)
+        found = [i for i, own in enumerate(labels) if own.any()]  # of 4, what they used
+        X, y = (
+            np.vstack([asked[i].features for i in found]),
+            np.concatenate([labels[i] for i in found]),
+        )
+        wanted = Evidence.none(len(before.mean)).with_rows(before, X, y, 5)
+        evidence = router.ranker.evidence
+        np.testing.assert_allclose(evidence.precision, wanted.precision, atol=1e-9)
+        np.testing.assert_allclose(evidence.shift, wanted.shift, atol=1e-9)
+        assert (np.linalg.eigvalsh(evidence.precision) > -1e-9).all() and y.any()
+
+    def test_who_was_never_used_is_no_worse_for_it(self):
+        router = fit_router(self.CATALOG)
+        router.observe(self.SEEN)
+        before = router.ranker.evidence
+        views = router.views
+        asked = views.candidates(views.batch(router.encoders.encode(["Which rooms are free?"])))
+        counts = views.corpus.counts[asked[0].positions]
+        assert counts.any() and not counts.all()  # candidates with a history, and without
+        router.observe(Mashup("again", "Which rooms are free?", ("rooms",)))
+        known = asked[0].features[counts > 0]
+        prior = bundled_prior().ranker.at(5, views.feature_names, views.beliefs)
+        y = asked[0].positions[counts > 0] == router.catalog.position("rooms")
+        wanted = before.with_rows(prior, known, y, 1)
+        np.testing.assert_allclose(router.ranker.evidence.shift, wanted.shift, atol=1e-9)
+        assert router.ranker.evidence.n == 6
+
+    def test_more_at_a_time_is_much_as_one_by_one(self):
+        at_once, one_by_one = fit_router(self.CATALOG), fit_router(self.CATALOG)
+        at_once.observe(self.SEEN)
+        for mashup in self.SEEN:
+            one_by_one.observe(mashup)
+        for mashup in self.SEEN:
+            left, right = (r.route(mashup.description) for r in (at_once, one_by_one))
+            assert left.recommendation == right.recommendation == mashup.apis
+
+    def test_saved_and_loaded_it_goes_on(self, tmp_path):
+        router = fit_router(self.CATALOG)
+        router.observe(self.SEEN[:3])
+        router.save(tmp_path / "model")
+        loaded = verify_router(tmp_path / "model")
+        for each in (router, loaded):
+            each.observe(self.SEEN[3:])
+        for part in ("precision", "shift"):
+            own, other = (getattr(r.ranker.evidence, part) for r in (router, loaded))
+            np.testing.assert_array_equal(own, other)
+        assert loaded.recommend("Who has time off?") == ("holidays",)
+
+    def test_what_nobody_can_read_teaches_nothing(self):
+        router = fit_router(self.CATALOG)
+        router.observe(Mashup("m", "zzyx qwrt", ("rooms",)))
+        assert router.ranker.evidence is None
+
+    def test_what_was_fitted_on_requests_of_its_own_has_no_need(self, before, observed):
+        assert not before.ranker.learns and observed.ranker.evidence is None
+
+    @pytest.mark.parametrize("n", [1, 7, 8, 9, 150, 200, 201, 3_000])
+    @pytest.mark.parametrize("n_known", [0, 1_000])
+    def test_all_are_asked_in_order_in_turns_that_grow(self, n, n_known):
+        ranker = fit_router(self.CATALOG).ranker
+        new = list(range(n))
+        parts = list(observing.turns(new, n_known, ranker))
+        assert [each for part, _ in parts for each in part] == new
+        assert [each for part, moves in parts if moves for each in part] == new[-200:]
+        known = n_known
+        for part, _ in parts:
+            assert 1 <= len(part) <= max(8, known // 4)
+            known += len(part)
+        assert max(len(part) for part, _ in parts) <= 500
+
+
+def test_the_evidence_of_parts_adds_up_to_about_that_of_all():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = rng.random(600) < sigmoid(X @ [1.0, -0.5, 0.0] - 1)
+    prior = Gaussian(np.zeros(3), np.ones(3), np.zeros(4), np.eye(4))
+    evidence = Evidence.none(4)
+    for start in range(0, 600, 50):
+        part = slice(start, start + 50)
+        evidence = evidence.with_rows(prior, X[part], y[part], 50)
+    whole = Evidence.none(4).with_rows(prior, X, y, 600)
+    np.testing.assert_allclose(
+        evidence.posterior(prior).mean, whole.posterior(prior).mean, atol=0.05
+    )
+    exact = maximum_a_posteriori(prior.standardised(X), y, np.ones(600), prior)
+    np.testing.assert_allclose(whole.posterior(prior).mean, exact, atol=1e-4)
+    assert evidence.n == whole.n == 600
+    share = 30 / 600
+    little = whole.posterior(prior, 30)
+    np.testing.assert_allclose(little.precision, prior.precision + share * whole.precision)
+    np.testing.assert_allclose(
+        little.precision @ little.mean, prior.precision @ prior.mean + share * whole.shift
+    )
 
 
 def test_what_was_learned_from_own_requests_stays(before, observed):
@@ -375,7 +501,7 @@ def interrupted_at(code, line, number, work):
     ("work", "number"), [(LearnedRouter.observe, 1), (LearnedRouter._learned_from, 2)]
 )
 def test_what_is_interrupted_has_learned_all_or_nothing(before, late, monkeypatch, work, number):
-    monkeypatch.setattr(learned_router, "MOST_FEEDBACK", len(late) // 2)  # in two parts
+    monkeypatch.setattr(observing, "MOST_FEEDBACK", len(late) // 2)  # in two parts
     source, first = inspect.getsourcelines(work)
     stopped = 0
     before.graph.transition_  # noqa: B018  (is counted on, if it is there)
