@@ -12,7 +12,8 @@ Peers: PECOS XR-Linear (with more than 5,000 used APIs on a tree of them), bm25s
 of semantic-router, nearest neighbours by scikit-learn. No sentence encoder is at hand: the vectors
 for semantic-router are TF-IDF reduced by its singular vectors, and making them is not counted.
 *vectors* is the index for an encoder that is given, alone: on synthetic vectors. *observing* is how
-good the answers are after a part of the history was observed, beside those of a fit on all of it.
+good the answers are after a part of the history was observed, or some of it by a router that had
+none, beside those of a fit on as much.
 """
 
 from __future__ import annotations

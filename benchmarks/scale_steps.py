@@ -11,6 +11,7 @@ import json
 import logging
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ __all__ = [
 _TUNING = 300
 _HELD: tuple[Kind, ...] = ("random", "later")
 _NEW = 10  # mashups that are observed one by one, and APIs that come at once
+_OBSERVED, _A_CALL = (100, 250, 1_000, 2_000), 10  # mashups, by a router without a history
 _ROUNDS = 3  # in which one by one and many at once take turns
 _AGAIN, _SECONDS = 40, 15.0  # how often processes are given the requests, and how long at most
 
@@ -151,7 +153,7 @@ def learn(folder: Path, model: Path) -> dict[str, Any]:
 
 
 def observe(folder: Path, seed: int) -> dict[str, Any]:
-    """Fit on the older four fifths, and observe the rest; beside it, fit on all."""
+    """Fit on the older four fifths, and observe the rest; beside it, fit on all. Then from none."""
     catalog, asked = Catalog.read(folder / "apis.jsonl"), _asked(folder)
     past = sorted(History.read(_past(folder)), key=lambda m: m.date or datetime.date.min)
     n_older, found, seconds = 4 * len(past) // 5, {}, {}
@@ -167,7 +169,25 @@ def observe(folder: Path, seed: int) -> dict[str, Any]:
         found[f"the rest observed, {how}"] = _quality(router, asked)
     router = fit_router(catalog, History(past), random_state=seed, n_jobs=-1)
     found["fitted on all"] = _quality(router, asked)
+    found |= _observed_from_none(catalog, past, asked, seed)
     return {"observed": len(past) - n_older, "observe_seconds": seconds, "learned": found}
+
+
+def _observed_from_none(
+    catalog: Catalog, past: Sequence[Mashup], asked: Mapping[str, History], seed: int
+) -> dict[str, Any]:
+    """Fit without a history and observe some, in any order, beside fitting on as many."""
+    drawn = [past[i] for i in np.random.default_rng(seed).permutation(len(past))]
+    router, n = fit_router(catalog, random_state=seed, n_jobs=-1), 0
+    found = {"none": _quality(router, asked)}
+    for size in (size for size in _OBSERVED if size <= len(past)):
+        for place in range(n, size, _A_CALL):
+            router.observe(drawn[place : min(place + _A_CALL, size)])
+        n = size
+        found[f"{size:,} observed, {_A_CALL} a call"] = _quality(router, asked)
+        fitted = fit_router(catalog, History(drawn[:size]), random_state=seed, n_jobs=-1)
+        found[f"fitted on {size:,}"] = _quality(fitted, asked)
+    return found
 
 
 def rank(folder: Path, name: str) -> dict[str, Any]:
@@ -261,7 +281,7 @@ def without_dask() -> str | None:
     return None
 
 
-def _quality(router: Any, asked: dict[str, History]) -> dict[str, Any]:
+def _quality(router: Any, asked: Mapping[str, History]) -> dict[str, Any]:
     """Return how good the answers are, by the kind of request."""
     return {name: router_figures(router, held) for name, held in asked.items()}
 

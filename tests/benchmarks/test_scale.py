@@ -58,7 +58,8 @@ def test_all_of_it_on_tiny_sizes(tmp_path):
     assert 0.5 < index["recall@40"] <= 1
     learned = results["observing"]["observing"]["learned"]
     observed = [f"the rest observed, {how}" for how in ("50 a call", "200 a call", "in one call")]
-    assert list(learned) == ["four fifths", *observed, "fitted on all"]
+    none = ["none", "100 observed, 10 a call", "fitted on 100"]
+    assert list(learned) == ["four fifths", *observed, "fitted on all", *none]
     assert all(0 < kinds["dev-random"]["recall@20"] <= 1 for kinds in learned.values())
 
 
