@@ -298,11 +298,11 @@ class LearnedRouter(Router):
         """Learn from more mashups at once, without fitting again.
 
         The next request already finds them: as past requests, in use, co-use and the graph, in
-        their words and one step further in the linear models (`Views.observed`). How many of those
-        that served the last 200 would have been recipients moves the threshold of target recalls
-        (`RecallControl.adapted`). The rest stays as it was fitted, or known beforehand for so many
-        mashups if it was fitted on none: fit again from time to time. Threads may observe and route
-        at once. Takes time linear in the size of the model.
+        their words and in the linear models (`Views.observed`). How many of those that served the
+        last 200 would have been recipients moves the threshold of target recalls
+        (`RecallControl.adapted`). A ranker without examples learns (`Ranker.observed`). The rest
+        stays as it was fitted, or known beforehand for so many mashups: fit again from time to
+        time. Threads may observe and route at once. Takes time linear in the size of the model.
 
         Parameters
         ----------
