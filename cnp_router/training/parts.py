@@ -96,8 +96,8 @@ def _kept(kind: type[Part]) -> dict[str, Any]:
 
 def placed(array: Any, by: sparse.csr_array, axis: int) -> Any:
     """Return an array, sparse or not, with what was at each place along an axis where it is now."""
-    if _only_grows(by):
-        return _grown(array, by.shape[1], axis)
+    if _only_grows(by) and (grown := _grown(array, by.shape[1], axis)) is not None:
+        return grown
     moved = by.T @ array if axis == 0 else array @ by
     if not sparse.issparse(moved):
         return np.ascontiguousarray(moved)
@@ -115,11 +115,16 @@ def _only_grows(by: sparse.csr_array) -> bool:
 
 
 def _grown(array: Any, size: int, axis: int) -> Any:
-    """Return an array with zeros behind it; what can be, is shared, so that a save can link it."""
+    """Return an array with zeros behind it; what can be, is shared, so that a save can link it.
+
+    None for a sparse one whose indices are in no order.
+    """
     if not sparse.issparse(array):
         more = size - array.shape[axis]
         shape = tuple(more if i == axis else n for i, n in enumerate(array.shape))
         return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis) if more else array
+    if not array.has_sorted_indices:
+        return None
     shape = tuple(size if i == axis else n for i, n in enumerate(array.shape))
     grown = sparse.csr_array(shape, dtype=array.dtype)
     more = shape[0] - array.shape[0]
