@@ -7,6 +7,7 @@ import datetime
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import logging
 import tempfile
@@ -178,12 +179,12 @@ def _observed_from_none(
 ) -> dict[str, Any]:
     """Fit without a history and observe some, in any order, beside fitting on as many."""
     drawn = [past[i] for i in np.random.default_rng(seed).permutation(len(past))]
-    router, n = fit_router(catalog, random_state=seed, n_jobs=-1), 0
+    router = fit_router(catalog, random_state=seed, n_jobs=-1)
     found = {"none": _quality(router, asked)}
-    for size in (size for size in _OBSERVED if size <= len(past)):
-        for place in range(n, size, _A_CALL):
+    sizes = [size for size in _OBSERVED if size <= len(past)]
+    for begin, size in itertools.pairwise([0, *sizes]):
+        for place in range(begin, size, _A_CALL):
             router.observe(drawn[place : min(place + _A_CALL, size)])
-        n = size
         found[f"{size:,} observed, {_A_CALL} a call"] = _quality(router, asked)
         fitted = fit_router(catalog, History(drawn[:size]), random_state=seed, n_jobs=-1)
         found[f"fitted on {size:,}"] = _quality(fitted, asked)

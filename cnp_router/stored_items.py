@@ -245,13 +245,16 @@ class _Reader:
     ) -> None:
         self.path, self.kind, self.content, self.offsets = path, kind, content, offsets
 
+    def _bounds(self, place: int) -> tuple[int, int]:
+        return int(self.offsets[place]), int(self.offsets[place + 1])
+
     def says(self, place: int, item: Any) -> bool:
         """Return whether an item would be written as the bytes of a place."""
-        start, end = int(self.offsets[place]), int(self.offsets[place + 1])
+        start, end = self._bounds(place)
         return self.content[start:end] == json_line(item.to_dict(), self.path, place + 1)
 
     def __call__(self, place: int) -> Any:
-        start, end = int(self.offsets[place]), int(self.offsets[place + 1])
+        start, end = self._bounds(place)
         number = place + 1
         if not 0 <= start < end <= len(self.content):
             raise _damaged(self.path, "its index leads nowhere", number)

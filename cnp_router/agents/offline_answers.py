@@ -34,7 +34,7 @@ from cnp_router.agents.tasks import (
 from cnp_router.catalog import Api, Catalog
 from cnp_router.llm import OfflineChatModel
 from cnp_router.routing.selection import expected_f1_size
-from cnp_router.text import TfidfEncoder, content_words, split_identifier
+from cnp_router.text import TfidfEncoder, content_words, evenly, split_identifier
 
 __all__ = ["TextSimilarity", "offline_model"]
 
@@ -116,9 +116,8 @@ def offline_model(catalog: Catalog, *, name: str = "offline") -> OfflineChatMode
     >>> [p.api for p in asyncio.run(ask(offline_model(catalog), task)).answer.apis]
     ['maps']
     """
-    n, most = len(catalog), min(len(catalog), _MOST_READ)
-    some = (catalog[i * n // most] for i in range(most))
-    answers = _Answers(TextSimilarity(map(_text, some)))
+    some = evenly(len(catalog), _MOST_READ)
+    answers = _Answers(TextSimilarity(_text(catalog[place]) for place in some))
     plans = OfflinePlans(answers.similarity)
     delegation = OfflineDelegation(answers.similarity)
     return OfflineChatModel(

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from cnp_router.agents import ApiEvidence
 from cnp_router.catalog import Api, Catalog
-from cnp_router.text import TfidfEncoder, rows_below, specification_text
+from cnp_router.text import TfidfEncoder, evenly, rows_below, specification_text
 
 __all__ = ["LEAST_LIKENESS", "Candidate", "Likeness", "Substitutes"]
 
@@ -59,8 +59,7 @@ class Likeness:
     @cached_property
     def _vectors(self) -> _Vectors:
         """Those that tell how common words are; nobody needs them before something fails."""
-        n, most = len(self._apis), min(len(self._apis), _MOST_READ)
-        some = [self._apis[i * n // most] for i in range(most)]
+        some = [self._apis[place] for place in evenly(len(self._apis), _MOST_READ)]
         encoder = TfidfEncoder("content", min_df=1)
         rows = encoder.fit_transform(list(map(self._said, some)))
         return _Vectors({api.id: place for place, api in enumerate(some)}, encoder, rows)

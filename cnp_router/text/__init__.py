@@ -12,7 +12,7 @@ from cnp_router.text.sparse_rows import (
     rows_between,
     unit_rows,
 )
-from cnp_router.text.term_counts import TermCounts, blocks
+from cnp_router.text.term_counts import TermCounts, blocks, evenly
 from cnp_router.text.tfidf import TfidfEncoder
 from cnp_router.text.tokenise import (
     STOP_WORDS,
@@ -36,6 +36,7 @@ __all__ = [
     "content_words",
     "cuts",
     "dense_product",
+    "evenly",
     "is_unspaced",
     "longer",
     "pieces",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cnp_router.text.sparse_rows import counted_rows
 from cnp_router.text.tokenise import ANALYZERS, grams_of, standing_words
 
-__all__ = ["Analyzer", "TermCounts", "blocks", "runs_of_words", "word_runs"]
+__all__ = ["Analyzer", "TermCounts", "blocks", "evenly", "runs_of_words", "word_runs"]
 
 Analyzer = Literal["word", "content", "character"]
 
@@ -26,6 +26,17 @@ _LONG = 64  # characters: longer words are not kept
 def blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield a few texts at a time: no more than the tokeniser remembers."""
     return (texts[i : i + BLOCK] for i in range(0, len(texts), BLOCK))
+
+
+def evenly(n: int, most: int) -> range | NDArray[np.intp]:
+    """Return the places of at most some of n things, from all over.
+
+    Examples
+    --------
+    >>> list(evenly(3, 5)), evenly(10, 4).tolist()
+    ([0, 1, 2], [0, 2, 5, 7])
+    """
+    return range(n) if n <= most else np.arange(most) * n // most
 
 
 def word_runs(numbers: Callable[[str], int | None]) -> Callable[[str], NDArray[Any]]:

@@ -17,6 +17,7 @@ from cnp_router.text import (
     TfidfEncoder,
     blocks,
     content_words,
+    evenly,
     rows_between,
 )
 from cnp_router.text.kernels import dense_times, first_columns
@@ -30,7 +31,6 @@ __all__ = [
     "EncodedRequests",
     "Encoders",
     "encode_chunk",
-    "evenly",
 ]
 
 # Of more requests and specifications than this, some tell the terms and what they weigh.
@@ -332,17 +332,6 @@ def _below(parts: Iterable[sparse.csr_array]) -> sparse.csr_array:
         whole = rows
     assert whole is not None
     return whole.matrix()
-
-
-def evenly(n: int, most: int) -> range | NDArray[np.intp]:
-    """Return the places of at most some of n things, from all over.
-
-    Examples
-    --------
-    >>> list(evenly(3, 5)), evenly(10, 4).tolist()
-    ([0, 1, 2], [0, 2, 5, 7])
-    """
-    return range(n) if n <= most else np.arange(most) * n // most
 
 
 def _between(rows: Any, start: int, stop: int) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.exceptions import InputError
+from cnp_router.text import evenly
 from cnp_router.training.parts import Memo, Part
 
 __all__ = [
@@ -117,7 +118,7 @@ def leading_directions(
 
     n_rows = X.shape[0]
     if n_rows > max_rows:
-        X = X[np.arange(max_rows) * n_rows // max_rows]
+        X = X[evenly(n_rows, max_rows)]
     rank = min(rank, *X.shape)
     if rank < 1:
         return np.zeros((X.shape[1], 0), dtype=np.float32)

@@ -81,22 +81,23 @@ def asked(
     if ranker.learns and outcomes:
         n_mashups = corpus.usage.shape[0]
         prior = bundled_prior().ranker.at(n_mashups, views.feature_names, views.beliefs)
-        kept = [_comparable(outcome, corpus.counts) for outcome in outcomes]
-        pairs = list(zip(outcomes, kept, strict=True))
-        features = [outcome.candidates.features[rows] for outcome, rows in pairs]
-        ranker = ranker.observed(prior, features, [outcome.labels[rows] for outcome, rows in pairs])
+        rows = [_comparable(outcome, corpus.counts) for outcome in outcomes]
+        features, labels = zip(*rows, strict=True)
+        ranker = ranker.observed(prior, features, labels)
     return ranker, decision
 
 
-def _comparable(outcome: Outcome, counts: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which candidates tell what speaks for those that were used.
+def _comparable(outcome: Outcome, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return features and labels of the candidates that tell what speaks for those that were used.
 
     Where these had a history, the others that have one: that nobody used the rest yet says nothing
     of it, since it may be new, or never have been proposed.
     """
-    has_history: NDArray[np.bool_] = counts[outcome.candidates.positions] > 0
-    is_known = bool(has_history[outcome.labels].all())
-    return has_history if is_known else np.ones(len(has_history), dtype=bool)
+    features, labels = outcome.candidates.features, outcome.labels
+    has_history = counts[outcome.candidates.positions] > 0
+    if has_history[labels].all():
+        return features[has_history], labels[has_history]
+    return features, labels
 
 
 def renewed(

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cnp_router.text import specification_text
+from cnp_router.text import evenly, specification_text
 from cnp_router.training import encoders as module
-from cnp_router.training.encoders import EncodedRequests, Encoders, encode_chunk, evenly
+from cnp_router.training.encoders import EncodedRequests, Encoders, encode_chunk
 
 
 @pytest.fixture(scope="module")

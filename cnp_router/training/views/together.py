@@ -153,18 +153,17 @@ class Views:
         where few texts were (`Encoders.observed`), and known categories stay as they are. Models
         and indexes are copied, the past requests only by whoever is first.
         """
-        encoders = self.corpus.encoders.observed(requests.texts)
-        if encoders is self.corpus.encoders:
-            corpus = self.corpus.observed(requests, usage)
-            return self._made(corpus, lambda view: view.observed(corpus, requests, usage))
-        wider = self.corpus.encoders.widening(encoders)
-        same = self.corpus.knowing(encoders)
-        reworded = encoders.reworded(requests)
-        corpus = same.observed(reworded, usage)
-        return self._made(
-            corpus,
-            lambda view: view.moved(wider, corpus=same).observed(corpus, reworded, usage),
-        )
+        before, encoders = self.corpus, self.corpus.encoders.observed(requests.texts)
+        wider = before.encoders.widening(encoders)
+        if wider:
+            before, requests = before.knowing(encoders), encoders.reworded(requests)
+        corpus = before.observed(requests, usage)
+
+        def after(view: View) -> View:
+            known = view.moved(wider, corpus=before) if wider else view
+            return known.observed(corpus, requests, usage)
+
+        return self._made(corpus, after)
 
     def __getitem__(self, kind: type[V]) -> V:
         view = self._views[kind]
