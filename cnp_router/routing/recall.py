@@ -56,6 +56,9 @@ class RecallControl:
     is_promise : bool, default=True
         Whether the target is promised: not where some of the requests are made up, for want of
         past ones.
+    slope, intercept : float, default=1.0 and 0.0
+        How the log-odds of all probabilities have been corrected since: those of the threshold are,
+        too.
 
     Examples
     --------
@@ -71,6 +74,8 @@ class RecallControl:
     months: NDArray[Any]
     shift: float = 0.0
     is_promise: bool = True
+    slope: float = 1.0
+    intercept: float = 0.0
 
     def __repr__(self) -> str:
         return f"RecallControl({len(self.needed)} uses in {self.n_requests} requests)"
@@ -90,9 +95,9 @@ class RecallControl:
             When the request is asked, in months after the end of the history.
         """
         found = self._unshifted(target, months)
-        if not self.shift or not 0 < found < 1:
+        if (self.shift, self.slope, self.intercept) == (0, 1, 0) or not 0 < found < 1:
             return found
-        odds = math.log(found / (1 - found)) + self.shift
+        odds = self.slope * (math.log(found / (1 - found)) + self.shift) + self.intercept
         share = math.exp(-abs(odds))  # which cannot overflow
         return 1 / (1 + share) if odds > 0 else share / (1 + share)
 

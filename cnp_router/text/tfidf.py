@@ -150,8 +150,8 @@ class TfidfEncoder:
     def observed(self, texts: Sequence[str]) -> TfidfEncoder:
         """Return an encoder that has counted more texts, too, with their words behind its terms.
 
-        All weigh what they would if it had been fitted on these texts, too. Pairs of words that are
-        new stay unknown, and what is more than `max_terms`.
+        All weigh what they would if it had been fitted on these texts, too, but that one which it
+        had dropped as too rare counts from now on. Pairs of words that are new stay unknown.
 
         Examples
         --------
@@ -161,8 +161,7 @@ class TfidfEncoder:
         """
         documents = map(ANALYZERS[self.analyzer], texts)
         counts = Counter(chain.from_iterable(map(set, documents)))
-        unknown = [term for term in counts if term not in self._column and " " not in term]
-        new = sorted(unknown[: max(self.max_terms - len(self.terms_), 0)])
+        new = sorted(term for term in counts if term not in self._column and " " not in term)
         other = TfidfEncoder(self.analyzer, min_df=self.min_df, max_terms=self.max_terms)
         rare = math.log(math.exp(self.rare_) + math.e * len(texts))
         unseen = np.full(len(new), self.rare_, dtype=np.float32)

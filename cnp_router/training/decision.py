@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,23 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.routing import RecallControl, TargetRecall
+from cnp_router.routing.head import TOLERANCE
 from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
 from cnp_router.training.answerable import Answerable
-from cnp_router.training.examples import Fold, behind_of
+from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import Prior
 from cnp_router.training.ranker import Ranker
+from cnp_router.training.recalibration import Recalibration
 from cnp_router.training.tail import Tail
-from cnp_router.training.views import Candidates, CoUsageView, Views
+from cnp_router.training.views import Views
 
 __all__ = [
     "CONFIDENCE",
     "Answer",
     "Decision",
-    "Outcome",
     "confidence_features",
     "confidence_rows",
     "judged",
@@ -39,25 +40,12 @@ _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
 CONFIDENCE = ("share outside", "best")
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What became of an observed request, which the views did not know.
-
-    `labels` says which candidates it `used`, the positions of all that served it; it was asked on
-    a `day` as in `EncodedRequests`.
-    """
-
-    candidates: Candidates
-    labels: NDArray[np.bool_]
-    used: NDArray[np.intp]
-    day: float
+_LEARNING_RATE = 0.05  # of the log-odds of the confidence
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """An out-of-fold answer to one past request.
+    """An answer to one request, out of fold, or before its mashup was learned.
 
     `labels` says which candidates it used, `missed` what probability was given to those that are
     no candidates. `answerable` is the probability that anything
@@ -86,7 +74,8 @@ class Decision(Part):
     """What out-of-fold answers teach about the decision.
 
     `confidence` says from `confidence_features` how probably the recipients cover all that a
-    request needs, if anything serves it; the others are those of `recall_control`.
+    request needs, if anything serves it; the others are those of `recall_control`. What became of
+    observed requests has `raised` its log-odds, and is the `recalibration` of all probabilities.
     """
 
     confidence: Logistic
@@ -95,23 +84,40 @@ class Decision(Part):
     months: NDArray[Any]
     shift: float = 0.0
     is_promise: bool = True
+    recalibration: Recalibration = field(default_factory=Recalibration)
+    raised: float = 0.0
 
-    def adapted(
-        self, views: Views, ranker: Ranker, tail: Tail, outcomes: Sequence[Outcome]
-    ) -> Decision:
-        """Return it after the last of some requests, before the views learn what they used."""
-        control, corpus = self.recall_control, views.corpus
-        answers = ranker.each(views[CoUsageView].pairs, [each.candidates for each in outcomes])
-        for outcome, p in zip(outcomes, answers, strict=True):
-            own, months = outcome.candidates, corpus.months_after(outcome.day)
-            n_naming, counts = behind_of(own, outcome.used, corpus)
-            behind = tail.probabilities(n_naming, counts, months)
-            given = np.concatenate([p[outcome.labels], behind])
-            least = p[p > 0].min(initial=1.0)
+    def adapted(self, answers: Sequence[Answer]) -> Decision:
+        """Return it after what was answered to requests, before their mashups were learned.
+
+        The probabilities are uncorrected. The threshold, the confidence and the probabilities go by
+        what became of these.
+        """
+        control, raised, corrected = self.recall_control, self.raised, self.recalibration.of
+        for answer in answers:
+            p, behind = corrected(answer.probabilities), corrected(answer.missed)
+            given = np.concatenate([p[answer.labels], behind])
+            least = control.threshold(TargetRecall().target, answer.months)
+            left = p < min(least, p.max(initial=0.0)) - TOLERANCE
+            sure = self.covering(p, float(p[left].sum()), raised) * answer.answerable
+            raised += _LEARNING_RATE * (bool((given >= least - TOLERANCE).all()) - sure)
             # What nothing speaks for is reached by no threshold, however low.
-            if given.all() or control.threshold(FEEDBACK_TARGET, months) > least:
-                control = control.adapted(given, months)
-        return replace(self, shift=control.shift)
+            lowest = p[p > 0].min(initial=1.0)
+            if given.all() or control.threshold(FEEDBACK_TARGET, answer.months) > lowest:
+                control = control.adapted(given, answer.months)
+        recalibration = self.recalibration.observed(
+            [answer.probabilities for answer in answers], [answer.labels for answer in answers]
+        )
+        return replace(self, shift=control.shift, raised=raised, recalibration=recalibration)
+
+    def covering(self, p: NDArray[Any], outside: float, raised: float | None = None) -> float:
+        """Return how probably a selection covers all that a request needs, if anything serves it.
+
+        `p` are the probabilities of its candidates, and `outside` the sum of those that are not
+        selected.
+        """
+        raised = self.raised if raised is None else raised
+        return self.confidence.probability_of(confidence_features(p, outside), raised)
 
     @classmethod
     def fit(
@@ -198,7 +204,13 @@ class Decision(Part):
     def recall_control(self) -> RecallControl:
         """The threshold for a target recall."""
         return RecallControl(
-            self.needed, self.request, self.months, self.shift, is_promise=self.is_promise
+            self.needed,
+            self.request,
+            self.months,
+            self.shift,
+            is_promise=self.is_promise,
+            slope=self.recalibration.slope,
+            intercept=self.recalibration.intercept,
         )
 
 

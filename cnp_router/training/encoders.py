@@ -120,6 +120,10 @@ class Encoders(Part):
         said = list(content_words(request))
         return not said or any(self.word.idf(word) is not None for word in said)
 
+    def read(self, request: str) -> bool:
+        """Return whether anything that a request says is known."""
+        return any(content_words(request)) and self.know(request)
+
     @classmethod
     def fit(
         cls,

@@ -27,7 +27,7 @@ from cnp_router.training.dense_encoder import DenseEncoder, Encoder
 from cnp_router.training.examples import Fold, Past, whole_views
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
-from cnp_router.training.ranker import LEVELS, Ranker, RankerPrior
+from cnp_router.training.ranker import Ranker, RankerPrior
 from cnp_router.training.splits import MOST_SPLITS, dated_splits, random_splits
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import CategoryView
@@ -159,11 +159,7 @@ def _fit(
     prior = bundled_prior()
     ranker, answers = Ranker.fit(
         examples,
-        prior=RankerPrior(
-            prior.ranker.at(n, views.feature_names, views.beliefs),
-            prior.calibration.at(n, LEVELS),
-            prior.blind_calibration,
-        ),
+        prior=RankerPrior.at(n, views),
         random_state=random_state,
         pool=pool,
     )

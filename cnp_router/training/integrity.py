@@ -15,6 +15,7 @@ from cnp_router.training.answerable import BOTH
 from cnp_router.training.co_usage_features import FEATURES
 from cnp_router.training.decision import confidence_features
 from cnp_router.training.learned_router import LearnedRouter
+from cnp_router.training.linear import Evidence
 from cnp_router.training.ranker import LEVELS, Ranker
 from cnp_router.training.shortlists import N_REST_FEATURES, N_SET_FEATURES
 from cnp_router.training.tail import N_FEATURES as N_TAIL_FEATURES
@@ -53,6 +54,10 @@ def check_parts(router: LearnedRouter) -> None:
     sound = needed.dtype.kind == months.dtype.kind == "f" and (needed >= 0).all()
     _require(bool(every and sound and (needed <= 1).all()), "probabilities of what was needed")
     _require(isinstance(decision.is_promise, bool), "whether the recall is promised")
+    corrected = decision.recalibration
+    _check_evidence(corrected.evidence, 2)
+    numbers = decision.shift, decision.raised, corrected.slope, corrected.intercept
+    _require(corrected.slope > 0 and np.isfinite(numbers).all(), "corrections that are numbers")
     has_categories = views[CategoryView].weights.shape[1] > 0
     _require((router.categories is not None) == has_categories, "names of the categories")
 
@@ -97,13 +102,17 @@ def _check_ranker(ranker: Ranker, width: int) -> None:
     _check_width(ranker.first, width)
     _check_width(ranker.rest, N_REST_FEATURES)
     _check_width(ranker.scale, 1 if ranker.parts else len(LEVELS))
-    evidence, n = ranker.evidence, width + 1
-    if evidence is not None:
-        sound = evidence.precision.shape == (n, n) and evidence.shift.shape == (n,)
-        _require(sound and evidence.n >= 1, "what was observed of each weight")
+    if ranker.evidence is not None:
+        _check_evidence(ranker.evidence, width + 1)
     _require(0 <= ranker.trust <= 1, "how much the trees are trusted, from 0 to 1")
     for trees in ranker.parts:
         check_trees(trees, n_features=width + N_SET_FEATURES)
+
+
+def _check_evidence(evidence: Evidence, n: int) -> None:
+    sound = evidence.precision.shape == (n, n) and evidence.shift.shape == (n,)
+    finite = sound and np.isfinite(evidence.precision).all() and np.isfinite(evidence.shift).all()
+    _require(finite and evidence.n >= 0, "what was observed of each weight")
 
 
 def _check_width(model: Any, width: int) -> None:

@@ -31,13 +31,12 @@ from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import (
     Specifications,
     check_known,
-    history_days,
     synced_membership,
     usage_matrix,
 )
-from cnp_router.training.decision import Decision, confidence_features
+from cnp_router.training.decision import Decision
 from cnp_router.training.dense_encoder import Encoder
-from cnp_router.training.encoders import Encoders
+from cnp_router.training.encoders import EncodedRequests, Encoders
 from cnp_router.training.explaining import explained
 from cnp_router.training.handover import Handover
 from cnp_router.training.observing import asked, renewed, turns
@@ -148,7 +147,7 @@ class LearnedRouter(Router):
 
     def _scoring(self) -> Scoring:
         views = self.views  # others may observe meanwhile
-        parts = {name: getattr(self, name) for name in (*_LEARNED[:-1], "history", "compound")}
+        parts = {name: getattr(self, name) for name in (*_LEARNED, "history", "compound")}
         co_usage = functools.partial(self._co_usage_of, views)
         return Scoring(apis=self.apis, views=views, co_usage=co_usage, **parts)
 
@@ -185,8 +184,7 @@ class LearnedRouter(Router):
         else:
             p = scores.probabilities
             outside = np.delete(p, np.asarray(chosen))
-        features = confidence_features(p, float(outside.sum()))
-        covered = self.decision.confidence.probability_of(features)
+        covered = self.decision.covering(p, float(outside.sum()))
         return min(covered * _served(scores), self._answerable(scores, allowed))
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
@@ -298,11 +296,11 @@ class LearnedRouter(Router):
         """Learn from more mashups at once, without fitting again.
 
         The next request already finds them: as past requests, in use, co-use and the graph, in
-        their words and in the linear models (`Views.observed`). How many of those that served the
-        last 200 would have been recipients moves the threshold of target recalls
-        (`RecallControl.adapted`). A ranker without examples learns (`Ranker.observed`). The rest
-        stays as it was fitted, or known beforehand for so many mashups: fit again from time to
-        time. Threads may observe and route at once. Takes time linear in the size of the model.
+        their words and in the linear models (`Views.observed`). What would have been answered to
+        the last 200 of a call corrects probabilities, confidence and the threshold of target
+        recalls (`Decision.adapted`). A ranker without trees learns (`Ranker.observed`). The rest
+        stays as it was fitted: fit again from time to time. Threads may observe and route at once.
+        Takes time linear in the size of the model.
 
         Parameters
         ----------
@@ -343,19 +341,20 @@ class LearnedRouter(Router):
                 warn_of_future_dates(new)
                 after = object.__new__(type(self))
                 after.__dict__.update(self.__dict__)
-                for part, moves in turns(new, len(self.history), self.ranker):
-                    learned = after._learned_from(History(part), moves=moves)
+                for part in turns(new, len(self.history), self.ranker, lambda: after.encoders):
+                    learned = after._learned_from(*part)
                     after.__dict__.update(learned)
                 self._handover.forget()
                 # In one step: whoever is interrupted has learned all or nothing.
                 self.__dict__.update(**learned)
             return len(new)
 
-    def _learned_from(self, new: History, *, moves: bool) -> dict[str, Any]:
+    def _learned_from(self, new: History, requests: EncodedRequests, ask: bool) -> dict[str, Any]:
         usage = usage_matrix(self.catalog, new, self.removed)
-        requests = self.encoders.encode(new.texts, history_days(new))
-        own = self.views, self.ranker, self.tail, self.decision
-        ranker, decision = asked(*own, requests, usage, moves=moves)
+        ranker, decision = self.ranker, self.decision
+        if ask:
+            own = self.views, ranker, self.tail, self.answerable, decision
+            ranker, decision = asked(*own, requests, usage)
         views = self.views.observed(requests, usage)
         history, graph = self.history.extended(new), self._graph
         if graph is not None and graph[0] is self.history:

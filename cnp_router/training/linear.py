@@ -247,6 +247,10 @@ class Evidence(Part):
         """Return that of no rows."""
         return cls(np.zeros((n_weights, n_weights)), np.zeros(n_weights), 0)
 
+    def faded(self, share: float) -> Evidence:
+        """Return it with a share of its weight."""
+        return replace(self, precision=share * self.precision, shift=share * self.shift)
+
     def posterior(self, prior: Gaussian, most: float = math.inf) -> Gaussian:
         """Return what is known with it, if it weighs no more than so many requests.
 
@@ -325,9 +329,9 @@ class Logistic(Part):
         """Return the probability of each row."""
         return sigmoid(self.log_odds(X))
 
-    def probability_of(self, row: Sequence[float]) -> float:
-        """Return the probability of one row: faster, up to rounding."""
-        x = sum(map(operator.mul, self.coefficients.tolist(), row), self.intercept)
+    def probability_of(self, row: Sequence[float], raised: float = 0.0) -> float:
+        """Return the probability of one row, its log-odds `raised`: faster, up to rounding."""
+        x = sum(map(operator.mul, self.coefficients.tolist(), row), self.intercept + raised)
         return 0.5 * (1 + math.tanh(0.5 * x))
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.history import Mashup
+from cnp_router.history import History, Mashup
 from cnp_router.routing.head import is_in
 from cnp_router.text.entries import entries
-from cnp_router.training.answerable import Answerable
-from cnp_router.training.decision import Decision, Outcome
-from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.answerable import Answerable, said
+from cnp_router.training.corpus import history_days
+from cnp_router.training.decision import Answer, Decision
+from cnp_router.training.encoders import EncodedRequests, Encoders
+from cnp_router.training.examples import behind_of
 from cnp_router.training.prior import bundled_prior
-from cnp_router.training.ranker import Ranker
+from cnp_router.training.ranker import Ranker, RankerPrior
 from cnp_router.training.tail import Tail
-from cnp_router.training.views import Views
+from cnp_router.training.views import Candidates, CoUsageView, Views
 
 __all__ = ["MOST_FEEDBACK", "asked", "renewed", "turns"]
 
@@ -28,27 +30,28 @@ _SHARE, _LEAST_TURN, _MOST_TURN = 4, 8, 500
 
 
 def turns(
-    new: Sequence[Mashup], n_known: int, ranker: Ranker
-) -> Iterator[tuple[Sequence[Mashup], bool]]:
-    """Yield the mashups that are learned together, and whether they move the threshold.
+    new: Sequence[Mashup], n_known: int, ranker: Ranker, encoders: Callable[[], Encoders]
+) -> Iterator[tuple[History, EncodedRequests, bool]]:
+    """Yield the mashups that are learned together, encoded, and whether these are asked first.
 
-    Those that do, the last of them, are asked of what has learned all before them. A ranker that
-    learns is asked often enough to see what the views will be like.
-
-    Examples
-    --------
-    >>> mashups = [Mashup(str(i), "a map", ("maps",)) for i in range(500)]
-    >>> fitted = Ranker(None, None, (), None, 0.0, n_examples=4_000)
-    >>> [(len(own), moves) for own, moves in turns(mashups, 4_000, fitted)]
-    [(300, False), (200, True)]
+    The last of them are, of what has learned all before them. A ranker that learns is asked about
+    all, and often enough to see what the views will be like. `encoders` are those that know what
+    was learned until then.
     """
-    start, moving = 0, max(len(new) - MOST_FEEDBACK, 0)
-    while start < len(new):
-        end = moving if start < moving else len(new)
+    first = encoders()
+    every = first.encode([mashup.description for mashup in new], history_days(History(new)))
+    for own, is_asked in _cuts(len(new), n_known, ranker):
+        requests, now = every.take(np.arange(len(new))[own]), encoders()
+        yield History(new[own]), requests if now is first else now.reworded(requests), is_asked
+
+
+def _cuts(n_new: int, n_known: int, ranker: Ranker) -> Iterator[tuple[slice, bool]]:
+    start, asked_from = 0, 0 if ranker.learns else max(n_new - MOST_FEEDBACK, 0)
+    while start < n_new:
+        end = asked_from if start < asked_from else n_new
         if ranker.learns:
-            most = min(max((n_known + start) // _SHARE, _LEAST_TURN), _MOST_TURN)
-            end = min(end, start + most)
-        yield new[start:end], start >= moving
+            end = min(end, start + min(max((n_known + start) // _SHARE, _LEAST_TURN), _MOST_TURN))
+        yield slice(start, end), start >= asked_from
         start = end
 
 
@@ -56,48 +59,57 @@ def asked(
     views: Views,
     ranker: Ranker,
     tail: Tail,
+    answerable: Answerable,
     decision: Decision,
     requests: EncodedRequests,
     usage: sparse.csr_array,
-    *,
-    moves: bool,
 ) -> tuple[Ranker, Decision]:
     """Return ranker and decision after some requests, before the views learn what they used.
 
-    Requests without any known word tell nothing of how candidates are to be taken.
+    Requests that say nothing known tell nothing of how candidates are to be taken.
     """
-    if not (moves or ranker.learns):
-        return ranker, decision
     corpus = views.corpus
+    # All that one used may have been removed.
+    tells = np.diff(usage.indptr) > 0
+    tells &= np.array([corpus.encoders.read(text) for text in requests.texts])
+    if not tells.any():
+        return ranker, decision
+    requests, usage = requests.take(np.flatnonzero(tells)), usage[tells]
+    found = views.candidates(views.batch(requests))
+    given = ranker.each(views[CoUsageView].pairs, found)
+    texts = requests.texts
+    evidence = answerable.evidences(said(corpus.encoders.word, texts), texts, found, given)
+    served = answerable.probabilities(evidence).tolist()
     outcomes = []
-    for row, found in enumerate(views.candidates(views.batch(requests))):
+    for row, (own, p) in enumerate(zip(found, given, strict=True)):
         used = entries(usage, np.array([row])).index
-        # All that it used may have been removed.
-        if len(used) and corpus.encoders.know(requests.texts[row]):
-            labels = is_in(found.positions, used)
-            outcomes.append(Outcome(found, labels, used, float(requests.day[row])))
-    if moves:
-        decision = decision.adapted(views, ranker, tail, outcomes)
-    if ranker.learns and outcomes:
-        n_mashups = corpus.usage.shape[0]
-        prior = bundled_prior().ranker.at(n_mashups, views.feature_names, views.beliefs)
-        rows = [_comparable(outcome, corpus.counts) for outcome in outcomes]
-        features, labels = zip(*rows, strict=True)
-        ranker = ranker.observed(prior, features, labels)
+        months = corpus.months_after(float(requests.day[row]))
+        n_naming, counts = behind_of(own, used, corpus)
+        behind = tail.probabilities(n_naming, counts, months)
+        outcomes.append(Answer(p, is_in(own.positions, used), behind, served[row], months))
+    decision = decision.adapted(outcomes)
+    if ranker.learns:
+        prior = RankerPrior.at(corpus.usage.shape[0], views)
+        rows = [
+            _comparable(own, outcome.labels, corpus.counts)
+            for own, outcome in zip(found, outcomes, strict=True)
+        ]
+        ranker = ranker.observed(prior.first, [own for own in rows if len(own[1])])
     return ranker, decision
 
 
-def _comparable(outcome: Outcome, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _comparable(
+    found: Candidates, labels: NDArray[np.bool_], counts: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return features and labels of the candidates that tell what speaks for those that were used.
 
     Where these had a history, the others that have one: that nobody used the rest yet says nothing
     of it, since it may be new, or never have been proposed.
     """
-    features, labels = outcome.candidates.features, outcome.labels
-    has_history = counts[outcome.candidates.positions] > 0
+    has_history = counts[found.positions] > 0
     if has_history[labels].all():
-        return features[has_history], labels[has_history]
-    return features, labels
+        return found.features[has_history], labels[has_history]
+    return found.features, labels
 
 
 def renewed(
@@ -105,14 +117,14 @@ def renewed(
 ) -> tuple[Ranker, Answerable, Decision]:
     """Return the parts of a router as they are after so many mashups, without fitting again.
 
-    They stay, unless none of them had a request of its own to learn from: then all of them are what
-    is known beforehand, which moves with the number of mashups, and what the ranker has observed.
+    They stay, unless the ranker learns: then they are what is known beforehand, which moves with
+    the number of mashups, and what the ranker has learned.
     """
     if not ranker.learns:
         return ranker, answerable, decision
     prior = bundled_prior()
     return (
-        ranker.at(prior.ranker.at(n_mashups, views.feature_names, views.beliefs)),
+        ranker.at(RankerPrior.at(n_mashups, views)),
         answerable.at(prior.answerable, n_mashups, views.likeness_names),
         decision.at(prior, n_mashups),
     )

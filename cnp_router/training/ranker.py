@@ -21,9 +21,10 @@ from cnp_router.training.linear import (
     single_class,
 )
 from cnp_router.training.parts import Part
+from cnp_router.training.prior import bundled_prior
 from cnp_router.training.shortlists import N_REST_FEATURES, Shortlists
 from cnp_router.training.trees import BoostedTrees
-from cnp_router.training.views import Behind, Candidates, Neighbours
+from cnp_router.training.views import Behind, Candidates, Neighbours, Views
 
 __all__ = ["Example", "Ranker", "RankerPrior", "calibration_features"]
 
@@ -86,6 +87,16 @@ class RankerPrior:
     scale: Gaussian
     blind: Logistic
 
+    @classmethod
+    def at(cls, n_mashups: int, views: Views) -> RankerPrior:
+        """Return what is known at a number of mashups, of the features of some views."""
+        prior = bundled_prior()
+        return cls(
+            prior.ranker.at(n_mashups, views.feature_names, views.beliefs),
+            prior.calibration.at(n_mashups, LEVELS),
+            prior.blind_calibration,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Ranker(Part):
@@ -98,8 +109,8 @@ class Ranker(Part):
     so that every past request also gets an answer out of fold: those answers
     calibrate the probabilities by `scale`, and later the recipients. `trust` is the weight of the
     trees' log-odds against those of the first stage; from few examples there are no trees, and the
-    first stage orders all candidates. It was fitted on `n_examples`; of none, `evidence` is what
-    requests that were observed since say of the weights of the first stage.
+    first stage orders all candidates. It was fitted on `n_examples`; without trees, `evidence` is
+    what these, and requests that were observed since, say of the weights of the first stage.
     """
 
     first: Logistic
@@ -148,25 +159,34 @@ class Ranker(Part):
 
     @property
     def learns(self) -> bool:
-        """Whether it learns from what is observed: it had no examples."""
-        return not self.n_examples
+        """Whether it learns from what is observed: it has no trees."""
+        return not self.parts
 
     def observed(
-        self, prior: Gaussian, features: Sequence[NDArray[Any]], labels: Sequence[NDArray[np.bool_]]
+        self, prior: Gaussian, rows: Sequence[tuple[NDArray[Any], NDArray[np.bool_]]]
     ) -> Ranker:
         """Return it with more evidence: which candidates some requests turned out to use.
 
-        The `prior` is on the weights of the first stage, with as many mashups as the views knew
-        that found the candidates.
+        Each has the features of some candidates, and which of them it used. The `prior` is on the
+        weights of the first stage, with as many mashups as the views knew that found them.
         """
+        if not rows:
+            return self
         before = self.evidence or Evidence.none(len(prior.mean))
-        rows = np.vstack(features), np.concatenate(labels)
-        return replace(self, evidence=before.with_rows(prior, *rows, len(labels)))
+        features, labels = zip(*rows, strict=True)
+        told = np.vstack(features), np.concatenate(labels)
+        return replace(self, evidence=before.with_rows(prior, *told, len(rows)))
 
-    def at(self, prior: Gaussian) -> Ranker:
-        """Return it with what is known beforehand now, and what was observed."""
-        known = prior if self.evidence is None else self.evidence.posterior(prior, MOST_EVIDENCE)
-        return replace(self, first=known.most_probable)
+    def at(self, prior: RankerPrior) -> Ranker:
+        """Return it with what is known beforehand now, and its evidence.
+
+        It is calibrated by what it was fitted on, or by what is known beforehand.
+        """
+        first = prior.first
+        known = first if self.evidence is None else self.evidence.posterior(first, MOST_EVIDENCE)
+        if self.n_examples:
+            return replace(self, first=known.most_probable)
+        return replace(self, first=known.most_probable, scale=prior.scale.most_probable)
 
     def probabilities(self, co_usage: CoOccurrence, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate."""
@@ -247,13 +267,13 @@ def _without_trees(
     as out of fold.
     """
     levels = [calibration_features(first, example.candidates) for example in examples]
-    scale = prior.blind
-    if examples:
-        labels = np.concatenate([e.labels for e in examples])
-        scale = Logistic.fit(np.vstack(levels), labels, prior=prior.scale)
     rest = Logistic(np.zeros(N_REST_FEATURES), 0.0)
+    if not examples:
+        return Ranker(first, rest, (), prior.blind, 0.0, 0), []
+    scale = Logistic.fit(np.vstack(levels), _labels(examples), prior=prior.scale)
     ranker = Ranker(first, rest, (), scale, 0.0, len(examples))
-    return ranker, [scale.probability(own) for own in levels]
+    told = [(example.candidates.features, example.labels) for example in examples]
+    return ranker.observed(prior.first, told), [scale.probability(own) for own in levels]
 
 
 def calibration_features(first: Logistic, found: Candidates) -> NDArray[Any]:

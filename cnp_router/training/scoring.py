@@ -20,6 +20,7 @@ from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
 from cnp_router.training.compound import Compound, prior_log_odds, read
 from cnp_router.training.corpus import Corpus
+from cnp_router.training.decision import Decision
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
@@ -82,6 +83,7 @@ class Scoring:
     tail: Tail
     completion: Completion
     answerable: Answerable
+    decision: Decision
     history: History
     compound: bool | None
     co_usage: Callable[[], CoUsageFeatures]
@@ -106,6 +108,7 @@ class Scoring:
         ranked = self.ranker.each(views[CoUsageView].pairs, found)
         near = views[HistoryView].neighbours(batch)
         served = self._served(requests, found, ranked, near)
+        ranked = [self.decision.recalibration.of(p) for p in ranked]
         months = np.array([views.corpus.months_after(day) for day in days.tolist()], dtype=float)
         behind = self._behind(found, months)
         alone = len(requests) == 1
@@ -157,9 +160,10 @@ class Scoring:
         sizes = [len(own.next_best) for own in found]
         n_naming = np.concatenate([own.n_naming for own in found])
         counts = corpus.counts[np.concatenate([own.next_best for own in found])]
-        named = self.tail.groups(n_naming, counts, months.repeat(sizes))
+        corrected = self.decision.recalibration.of
+        named = corrected(self.tail.groups(n_naming, counts, months.repeat(sizes)))
         values, _ = corpus.count_groups
-        groups = self.tail.groups(np.zeros(1), values, months[:, None])
+        groups = corrected(self.tail.groups(np.zeros(1), values, months[:, None]))
         return list(zip(np.split(named, np.cumsum(sizes)[:-1]), groups, strict=True))
 
     def _head(
@@ -233,7 +237,7 @@ class Scoring:
             given = np.zeros((len(found), len(every)))
             ranked = self.ranker.each(views[CoUsageView].pairs, found)
             for row, own, p in zip(given, found, ranked, strict=True):
-                row[np.searchsorted(every, own.positions)] = p
+                row[np.searchsorted(every, own.positions)] = self.decision.recalibration.of(p)
             return every, given
 
         def glance(texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -28,18 +28,37 @@ from cnp_router.training.decision import Decision
 from cnp_router.training.linear import Evidence, Gaussian, maximum_a_posteriori, sigmoid
 from cnp_router.training.persistence import verify_router
 from cnp_router.training.prior import bundled_prior
+from cnp_router.training.ranker import RankerPrior
 from cnp_router.training.views import CoUsageView, HistoryView, Views, expected
 from cnp_router.training.views.expected import ExpectedView
 from cnp_router.training.views.similar import SimilarView
 
 WORLD = planted(n_cliques=5, size=4, rounds=6)
+LARGER = planted(n_cliques=5, size=4, rounds=8)  # enough for trees
 LATE = WORLD.cases[-1].clique  # this clique is not used until it is observed
+
+
+def fitted_before(world):
+    late = world.cases[-1].clique[:2]
+    return fit_router(world.catalog, History(m for m in world.history if not {*late} & {*m.apis}))
 
 
 @pytest.fixture(scope="module")
 def before():
-    early = [m for m in WORLD.history if LATE[0] not in m.apis and LATE[1] not in m.apis]
-    return fit_router(WORLD.catalog, History(early))
+    return fitted_before(WORLD)
+
+
+@pytest.fixture(scope="module")
+def with_trees():
+    router = fitted_before(LARGER)
+    assert router.ranker.parts
+    return router
+
+
+@pytest.fixture
+def later(with_trees):
+    known = {m.id for m in with_trees.history}
+    return [m for m in LARGER.history if m.id not in known]
 
 
 @pytest.fixture
@@ -381,7 +400,7 @@ class TestRankerThatLearns:
         y = asked[0].positions[counts > 0] == router.catalog.position("rooms")
         wanted = before.with_rows(prior, known, y, 1)
         np.testing.assert_allclose(router.ranker.evidence.shift, wanted.shift, atol=1e-9)
-        assert router.ranker.evidence.n == 6
+        assert router.ranker.evidence.n == before.n + 1
 
     def test_more_at_a_time_is_much_as_one_by_one(self):
         at_once, one_by_one = fit_router(self.CATALOG), fit_router(self.CATALOG)
@@ -404,27 +423,73 @@ class TestRankerThatLearns:
             np.testing.assert_array_equal(own, other)
         assert loaded.recommend("Who has time off?") == ("holidays",)
 
-    def test_what_nobody_can_read_teaches_nothing(self):
+    @pytest.mark.parametrize("text", ["zzyx qwrt", "", "!!!", "the of and"])
+    def test_what_nobody_can_read_teaches_nothing(self, text):
         router = fit_router(self.CATALOG)
-        router.observe(Mashup("m", "zzyx qwrt", ("rooms",)))
+        before = router.decision
+        router.observe(Mashup("m", text, ("rooms",)))
+        assert router.ranker.evidence is None and not router.decision.recalibration.evidence.n
+        assert (router.decision.shift, router.decision.raised) == (before.shift, before.raised)
+
+    def test_who_has_trees_has_no_need(self, with_trees, later):
+        router = copy.copy(with_trees)
+        router.observe(later)
+        assert not router.ranker.learns and router.ranker is with_trees.ranker
         assert router.ranker.evidence is None
 
-    def test_what_was_fitted_on_requests_of_its_own_has_no_need(self, before, observed):
-        assert not before.ranker.learns and observed.ranker.evidence is None
+    def test_who_was_fitted_on_a_few_begins_with_these(self, tmp_path):
+        """More of the same is as if all of it had been observed, or fitted on."""
+        router = fit_router(self.CATALOG, History(self.SEEN))
+        known = RankerPrior.at(5, router.views).first
+        evidence = router.ranker.evidence
+        assert router.ranker.learns and evidence.n == router.ranker.n_examples > 0
+        np.testing.assert_allclose(
+            evidence.posterior(known).most_probable.coefficients,
+            router.ranker.first.coefficients,
+            rtol=1e-4,
+            atol=1e-6,
+        )
+        router.observe(Mashup("more", "Who is away on Tuesday?", ("holidays",)))
+        assert router.ranker.evidence.n == evidence.n + 1
+        router.save(tmp_path / "model")
+        assert verify_router(tmp_path / "model").ranker.evidence.n == evidence.n + 1
 
     @pytest.mark.parametrize("n", [1, 7, 8, 9, 150, 200, 201, 3_000])
     @pytest.mark.parametrize("n_known", [0, 1_000])
     def test_all_are_asked_in_order_in_turns_that_grow(self, n, n_known):
-        ranker = fit_router(self.CATALOG).ranker
-        new = list(range(n))
-        parts = list(observing.turns(new, n_known, ranker))
-        assert [each for part, _ in parts for each in part] == new
-        assert [each for part, moves in parts if moves for each in part] == new[-200:]
+        router = fit_router(self.CATALOG)
+        new = [Mashup(str(i), f"ping {i}", ("rooms",)) for i in range(n)]
+        parts = list(observing.turns(new, n_known, router.ranker, lambda: router.encoders))
+        assert [mashup for part, _, _ in parts for mashup in part] == new
+        assert [text for _, own, _ in parts for text in own.texts] == [m.description for m in new]
+        assert all(is_asked for *_, is_asked in parts)
         known = n_known
-        for part, _ in parts:
+        for part, _, _ in parts:
             assert 1 <= len(part) <= max(8, known // 4)
             known += len(part)
-        assert max(len(part) for part, _ in parts) <= 500
+        assert max(len(part) for part, _, _ in parts) <= 500
+
+    @pytest.mark.parametrize("n", [1, 200, 201, 500])
+    def test_who_has_trees_is_asked_about_the_last_of_a_call(self, with_trees, n):
+        new = [Mashup(str(i), "a map", ("maps",)) for i in range(n)]
+        parts = list(observing.turns(new, 4_000, with_trees.ranker, lambda: with_trees.encoders))
+        assert [mashup for part, _, _ in parts for mashup in part] == new
+        assert [m for part, _, is_asked in parts if is_asked for m in part] == new[-200:]
+
+    def test_an_encoder_is_asked_once(self):
+        calls = []
+
+        def encoder(texts):
+            calls.append(len(texts))
+            return np.array([[len(text), text.count("e"), 1.0] for text in texts])
+
+        router = fit_router(self.CATALOG, encoder=encoder)
+        calls.clear()
+        router.observe(
+            Mashup(str(i), f"{text.description} {i}", text.apis)
+            for i, text in enumerate(self.SEEN * 20)
+        )
+        assert calls == [100]
 
 
 def test_the_evidence_of_parts_adds_up_to_about_that_of_all():
@@ -451,11 +516,12 @@ def test_the_evidence_of_parts_adds_up_to_about_that_of_all():
     )
 
 
-def test_what_was_learned_from_own_requests_stays(before, observed):
-    assert before.ranker.n_examples
-    assert observed.ranker is before.ranker
-    assert observed.answerable is before.answerable
-    assert observed.decision.confidence is before.decision.confidence
+def test_what_was_learned_from_own_requests_stays(with_trees, later):
+    router = copy.copy(with_trees)
+    router.observe(later)
+    assert router.ranker is with_trees.ranker
+    assert router.answerable is with_trees.answerable
+    assert router.decision.confidence is with_trees.decision.confidence
 
 
 @pytest.mark.parametrize(
@@ -500,25 +566,27 @@ def interrupted_at(code, line, number, work):
 @pytest.mark.parametrize(
     ("work", "number"), [(LearnedRouter.observe, 1), (LearnedRouter._learned_from, 2)]
 )
-def test_what_is_interrupted_has_learned_all_or_nothing(before, late, monkeypatch, work, number):
-    monkeypatch.setattr(observing, "MOST_FEEDBACK", len(late) // 2)  # in two parts
+def test_what_is_interrupted_has_learned_all_or_nothing(
+    with_trees, later, monkeypatch, work, number
+):
+    monkeypatch.setattr(observing, "MOST_FEEDBACK", len(later) // 2)  # in two parts
     source, first = inspect.getsourcelines(work)
     stopped = 0
-    before.graph.transition_  # noqa: B018  (is counted on, if it is there)
+    with_trees.graph.transition_  # noqa: B018  (is counted on, if it is there)
     for line in range(first + 1, first + len(source)):
         if "with self._learning" in source[line - first]:
             continue  # Python does not stop between a lock and what it guards; a trace does
-        router = copy.copy(before)
+        router = copy.copy(with_trees)
         try:
-            learn = functools.partial(router.observe, late)
+            learn = functools.partial(router.observe, later)
             interrupted_at(work.__code__, line, number, learn)
         except KeyboardInterrupt:
             stopped += 1
-        n_learned = len(router.history) - len(before.history)
-        assert n_learned in (0, len(late))
+        n_learned = len(router.history) - len(with_trees.history)
+        assert n_learned in (0, len(later))
         assert len(router.history) == router.views.corpus.usage.shape[0]
-        assert router.observe(late) == len(late) - n_learned
-        assert router.graph.transition_.sum() > before.graph.transition_.sum()
+        assert router.observe(later) == len(later) - n_learned
+        assert router.graph.transition_.sum() > with_trees.graph.transition_.sum()
     assert stopped >= 3
 
 
@@ -548,21 +616,21 @@ class TestDatesToCome:
 
 class TestTheThreshold:
     def test_of_many_at_once_the_last_200_are_asked_of_what_has_learned_the_others(
-        self, before, late, told
+        self, with_trees, later, told
     ):
         many = [
             dataclasses.replace(mashup, id=f"{mashup.id} {n}")
-            for n in range(1 + 300 // len(late))
-            for mashup in late
+            for n in range(1 + 300 // len(later))
+            for mashup in later
         ]
-        at_once, apart = copy.copy(before), copy.copy(before)
+        at_once, apart = copy.copy(with_trees), copy.copy(with_trees)
         assert at_once.observe(many) == len(many)
         assert len(told) == 200
         apart.observe(many[:-200])
-        apart.decision = before.decision
+        apart.decision = with_trees.decision
         apart.observe(many[-200:])
         assert at_once.decision.shift == apart.decision.shift != 0
-        for mashup in late[:5]:
+        for mashup in later[:5]:
             assert at_once.route(mashup.description) == apart.route(mashup.description)
 
     @pytest.fixture
