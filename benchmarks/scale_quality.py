@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.peers.peer import Peer, best_threshold
 from cnp_router.catalog import Catalog
-from cnp_router.evaluation.metrics import Ranking, means, percentiles, set_scores
+from cnp_router.evaluation.metrics import Ranking, ece, means, percentiles, set_scores
 from cnp_router.history import Mashup
 from cnp_router.routing import Router
 
@@ -18,6 +18,7 @@ __all__ = ["MOST_RECIPIENTS", "TARGET", "Lines", "peer_figures", "router_figures
 TARGET = 0.9
 MOST_RECIPIENTS = 1_000
 _DEEPEST = 20  # ranks among which a threshold may fall
+_CALIBRATED = 10  # probabilities of a request, the highest
 _FIRST = 10  # calls before those that are timed, where no others are given
 
 
@@ -63,14 +64,25 @@ def peer_figures(
 
 
 def router_figures(router: Router, asked: Sequence[Mashup]) -> dict[str, float]:
-    """Return means over some requests, each asked with its date."""
+    """Return means over some requests, each asked with its date.
+
+    Beside those of a peer, how often the recipients cover all that is needed, how sure of that the
+    router is, and the calibration error of the ten highest probabilities of each request.
+    """
     rows = []
+    given: list[float] = []
+    used: list[bool] = []
     for mashup in asked:
         scores = router.score(mashup.description, date=mashup.date)
         routing = router.decide(mashup.description, scores)
-        ranked = [api for api, _ in scores.top(_DEEPEST)]
-        rows.append(_row(mashup, ranked, routing.recommendation, routing.contractors))
-    return means(rows)
+        top = scores.top(_DEEPEST)
+        row = _row(mashup, [api for api, _ in top], routing.recommendation, routing.contractors)
+        row["covered"] = float({*mashup.apis} <= {*routing.contractors})
+        row["confidence"] = routing.confidence
+        rows.append(row)
+        given += [p for _, p in top[:_CALIBRATED]]
+        used += [api in mashup.apis for api, _ in top[:_CALIBRATED]]
+    return {**means(rows), "ece": ece(given, used)}
 
 
 def timed(

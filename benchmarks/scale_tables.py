@@ -50,6 +50,11 @@ _QUALITY = {
     "recall of recipients": ("recipient_recall", 3),
     "recipients": ("mean_recipients", 1),
 }
+_TRUST = {
+    "calibration error": ("ece", 3),
+    "covered": ("covered", 3),
+    "confidence": ("confidence", 3),
+}
 _VECTORS = {
     "making s": ("making_seconds", 1),
     "all ms": ("all_ms", 2),
@@ -114,7 +119,7 @@ def print_quality(name: str, steps: _Steps) -> None:
         if "quality" in step
     }
     if found:
-        _print_quality("router", found)
+        _print_quality("router", found, _QUALITY)
 
 
 def print_observing(found: _Steps) -> None:
@@ -123,7 +128,7 @@ def print_observing(found: _Steps) -> None:
     if "failed" in step:
         print(f"observing: {step['failed']}.\n")
         return
-    _print_quality("learned from", step["learned"])
+    _print_quality("learned from", step["learned"], {**_QUALITY, **_TRUST})
     took = ", ".join(f"{seconds:.1f} s {how}" for how, seconds in step["observe_seconds"].items())
     print(f"{step['observed']} mashups were observed in {took}.\n")
 
@@ -190,13 +195,17 @@ def print_summary(results: Mapping[str, Any]) -> None:
         table([["", "measured", "floor", "goal"], *rows])
 
 
-def _print_quality(what: str, found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+def _print_quality(
+    what: str,
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    columns: Mapping[str, tuple[str, int]],
+) -> None:
     rows = [
-        [name, held, *(_cell(figures, key, digits) for key, digits in _QUALITY.values())]
+        [name, held, *(_cell(figures, key, digits) for key, digits in columns.values())]
         for name, kinds in found.items()
         for held, figures in kinds.items()
     ]
-    table([[what, "requests", *_QUALITY], *rows])
+    table([[what, "requests", *columns], *rows])
 
 
 def _speedup(found: Mapping[str, Any]) -> float | None:

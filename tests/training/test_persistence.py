@@ -404,12 +404,12 @@ class TestNotThere:
 class TestVersions:
     @pytest.mark.parametrize(
         ("version", "age", "cure"),
-        [(7, "a newer", "upgrade cnp-router"), (5, "an older", "fit it again")],
+        [(8, "a newer", "upgrade cnp-router"), (6, "an older", "fit it again")],
     )
     def test_another_version_of_the_format(self, folder, version, age, cure):
         reseal(folder, format_version=version)
         assert refused(folder, ModelVersionError) == (
-            f"{folder}: written in {age} format ({version}, this version reads 6) ({cure})"
+            f"{folder}: written in {age} format ({version}, this version reads 7) ({cure})"
         )
 
     def test_a_newer_manifest_may_look_quite_different(self, folder):
@@ -497,7 +497,7 @@ class TestDamage:
                 "manifest.json holds what no save writes",
             ),
             (
-                b'{"format": "cnp-router model", "format_version": 6}',
+                b'{"format": "cnp-router model", "format_version": 7}',
                 "manifest.json lacks 'generation'",
             ),
         ],
