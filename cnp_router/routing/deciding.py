@@ -216,13 +216,17 @@ class Deciding(ABC):
 
     def _chosen(self, rule: SelectionRule, scores: Scores, allowed: NDArray[np.intp]) -> Chosen:
         """Return the positions of the recipients, out of those in `allowed` and in their order."""
-        control, n_needs, months = self.recall_control, scores.n_needs, scores.months
+        control, n_needs, months = self._control(scores), scores.n_needs, scores.months
         ranked: Ranked
         if isinstance(allowed, Eligible):
             ranked = RankedEligible(self.apis, allowed, control, n_needs, months)
             return allowed.at(rule.ranks(ranked))
         ranked = Ranked(self.apis, scores.at(allowed), control, allowed, n_needs, months)
         return allowed[rule.places(ranked)]
+
+    def _control(self, scores: Scores) -> RecallControl | None:
+        """Return what a target recall goes by; a router that learns has that of its scores."""
+        return self.recall_control
 
     def _widened(
         self,

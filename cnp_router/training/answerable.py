@@ -271,14 +271,19 @@ class Answerable(Part):
             added = prior.level.blended(added, int(whole.sum()), n_mashups)
         return cls(manner, says, fits, both, added), evidence
 
-    def at(self, prior: AnswerablePrior, n_mashups: int, scores: Sequence[str]) -> Answerable:
-        """Return it as the prior at some number of mashups has it, without any looks."""
+    def at(
+        self, prior: AnswerablePrior, n_mashups: int, scores: Sequence[str], share: float
+    ) -> Answerable:
+        """Return it with a share of what the prior at some number of mashups says."""
+        says = prior.says.at(n_mashups, SAID).most_probable
+        fits = prior.fits.at(n_mashups, fitting(scores)).most_probable
+        both = prior.both.at(n_mashups, BOTH).most_probable
         return replace(
             self,
-            says=prior.says.at(n_mashups, SAID).most_probable,
-            fits=prior.fits.at(n_mashups, fitting(scores)).most_probable,
-            both=prior.both.at(n_mashups, BOTH).most_probable,
-            level=float(prior.level.at(n_mashups)),
+            says=self.says.blended(says, share),
+            fits=self.fits.blended(fits, share),
+            both=self.both.blended(both, share),
+            level=(1 - share) * self.level + share * float(prior.level.at(n_mashups)),
         )
 
     def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from cnp_router.routing.head import TOLERANCE
 from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
 from cnp_router.text import specification_text
-from cnp_router.training.answerable import Answerable
+from cnp_router.training.answerable import SERVED, Answerable
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.parts import Part
@@ -40,7 +40,7 @@ _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
 CONFIDENCE = ("share outside", "best")
-_LEARNING_RATE = 0.05  # of the log-odds of the confidence
+_LEARNING_RATE, _MOST_RAISED = 0.05, 3.0  # of the log-odds of the confidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +97,14 @@ class Decision(Part):
         for answer in answers:
             p, behind = corrected(answer.probabilities), corrected(answer.missed)
             given = np.concatenate([p[answer.labels], behind])
+            # One is always announced to.
             least = control.threshold(TargetRecall().target, answer.months)
-            left = p < min(least, p.max(initial=0.0)) - TOLERANCE
-            sure = self.covering(p, float(p[left].sum()), raised) * answer.answerable
-            raised += _LEARNING_RATE * (bool((given >= least - TOLERANCE).all()) - sure)
+            least = min(least, p.max(initial=0.0)) - TOLERANCE
+            # What was served is no less probably so than others, however it is said.
+            served = max(answer.answerable, SERVED)
+            sure = self.covering(p, float(p[p < least].sum()), raised) * served
+            raised += _LEARNING_RATE * (bool((given >= least).all()) - sure)
+            raised = min(max(raised, -_MOST_RAISED), _MOST_RAISED)
             # What nothing speaks for is reached by no threshold, however low.
             lowest = p[p > 0].min(initial=1.0)
             if given.all() or control.threshold(FEEDBACK_TARGET, answer.months) > lowest:
@@ -163,12 +167,10 @@ class Decision(Part):
             missing = prior.confidence.level.blended(missing, len(answers), n_mashups)
         return decision._raised(missing)
 
-    def at(self, prior: Prior, n_mashups: int) -> Decision:
-        """Return it with the confidence that the prior at some number of mashups has.
-
-        The threshold stays: it is that of probabilities whose calibration stays.
-        """
-        return replace(self, confidence=Decision.fit([], n_mashups, prior).confidence)
+    def at(self, prior: Prior, n_mashups: int, share: float) -> Decision:
+        """Return it with a share of the confidence that the prior at some number of mashups has."""
+        known = Decision.fit([], n_mashups, prior).confidence
+        return replace(self, confidence=self.confidence.blended(known, share))
 
     def missing(self, answers: Sequence[Answer]) -> float:
         """Return what the log-odds miss so that the confidence is right on average.

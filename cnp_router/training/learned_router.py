@@ -20,7 +20,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup, warn_of_future_dates
 from cnp_router.pool import one_thread
 from cnp_router.records import check_instance, instances
-from cnp_router.routing import Reason, Router, Scores
+from cnp_router.routing import Reason, RecallControl, Router, Scores
 from cnp_router.routing.eligible import Chosen
 from cnp_router.storage import save_model
 from cnp_router.training.answerable import Answerable
@@ -146,10 +146,10 @@ class LearnedRouter(Router):
         return self._scoring().scores(requests, known, dates)
 
     def _scoring(self) -> Scoring:
-        views = self.views  # others may observe meanwhile
-        parts = {name: getattr(self, name) for name in (*_LEARNED, "history", "compound")}
-        co_usage = functools.partial(self._co_usage_of, views)
-        return Scoring(apis=self.apis, views=views, co_usage=co_usage, **parts)
+        now = self.__dict__.copy()  # others may observe meanwhile
+        parts = {name: now[name] for name in ("apis", "views", *_LEARNED, "history")}
+        co_usage = functools.partial(self._co_usage_of, now["views"])
+        return Scoring(co_usage=co_usage, compound=self.compound, **parts)
 
     def _handed_over(self, now: Router) -> tuple[Callable[[], Router], object]:
         assert isinstance(now, LearnedRouter)
@@ -180,12 +180,17 @@ class LearnedRouter(Router):
     def _confidence(self, scores: Scores, chosen: Chosen, allowed: NDArray[np.intp]) -> float:
         if isinstance(scores, LearnedScores):  # the confidence was learned from the candidates
             p, left = scores.of_candidates(chosen)
-            outside = p[left]
+            outside, decision = p[left], scores.decision
         else:
-            p = scores.probabilities
+            p, decision = scores.probabilities, self.decision
             outside = np.delete(p, np.asarray(chosen))
-        covered = self.decision.covering(p, float(outside.sum()))
+        covered = decision.covering(p, float(outside.sum()))
         return min(covered * _served(scores), self._answerable(scores, allowed))
+
+    def _control(self, scores: Scores) -> RecallControl | None:
+        is_own = self.recall_control is self.decision.recall_control  # and nobody's
+        now = scores.decision if isinstance(scores, LearnedScores) and is_own else self
+        return now.recall_control  # others may have observed meanwhile
 
     def _answerable(self, scores: Scores, allowed: NDArray[np.intp]) -> float:
         """Return the probability that anything serves it, and that it is among the allowed."""
@@ -194,9 +199,6 @@ class LearnedRouter(Router):
             return _served(scores) * inside  # whether anything else is needed, too
         anywhere = 1 - math.exp(scores.head.log_none)
         return _served(scores) * inside / anywhere if anywhere else 0.0
-
-    def _reasons(self, scores: Scores, chosen: NDArray[np.intp]) -> dict[int, tuple[Reason, ...]]:
-        return self._explained(scores)(chosen)
 
     def _explained(
         self, scores: Scores
@@ -351,10 +353,8 @@ class LearnedRouter(Router):
 
     def _learned_from(self, new: History, requests: EncodedRequests, ask: bool) -> dict[str, Any]:
         usage = usage_matrix(self.catalog, new, self.removed)
-        ranker, decision = self.ranker, self.decision
-        if ask:
-            own = self.views, ranker, self.tail, self.answerable, decision
-            ranker, decision = asked(*own, requests, usage)
+        parts = self.views, self.ranker, self.tail, self.answerable, self.decision
+        ranker, decision = asked(*parts, requests, usage) if ask else (self.ranker, self.decision)
         views = self.views.observed(requests, usage)
         history, graph = self.history.extended(new), self._graph
         if graph is not None and graph[0] is self.history:
@@ -362,7 +362,8 @@ class LearnedRouter(Router):
             graph = (history, counted)
         categories = self.categories and self.categories.reweighted(views)
         n = len(history)
-        ranker, answerable, decision = renewed(views, n, ranker, self.answerable, decision)
+        own = ranker, self.answerable, decision
+        ranker, answerable, decision = renewed(views, n, len(new), *own)
         # In this order: who reads in between must find every past request that the views name.
         return {
             "history": history,

@@ -320,6 +320,15 @@ class Logistic(Part):
         coefficients = model.coef_[0] / scale
         return cls(coefficients, float(model.intercept_[0] - coefficients @ mean))
 
+    def blended(self, other: Logistic, share: float) -> Logistic:
+        """Return the model whose log-odds are those of both, by a share of the other's."""
+        if share == 1:
+            return other
+        return Logistic(
+            (1 - share) * self.coefficients + share * other.coefficients,
+            (1 - share) * self.intercept + share * other.intercept,
+        )
+
     def log_odds(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the log-odds of each row."""
         wide = X.reshape(-1, X.shape[-1])

@@ -113,18 +113,24 @@ def _comparable(
 
 
 def renewed(
-    views: Views, n_mashups: int, ranker: Ranker, answerable: Answerable, decision: Decision
+    views: Views,
+    n_mashups: int,
+    n_new: int,
+    ranker: Ranker,
+    answerable: Answerable,
+    decision: Decision,
 ) -> tuple[Ranker, Answerable, Decision]:
     """Return the parts of a router as they are after so many mashups, without fitting again.
 
-    They stay, unless the ranker learns: then they are what is known beforehand, which moves with
-    the number of mashups, and what the ranker has learned.
+    They stay, unless the ranker learns: then they go over to what is known beforehand of as many
+    mashups, by the share of these that are new, and to what the ranker has learned.
     """
     if not ranker.learns:
         return ranker, answerable, decision
     prior = bundled_prior()
+    share = n_new / n_mashups if ranker.n_examples else 1.0
     return (
-        ranker.at(RankerPrior.at(n_mashups, views)),
-        answerable.at(prior.answerable, n_mashups, views.likeness_names),
-        decision.at(prior, n_mashups),
+        ranker.at(RankerPrior.at(n_mashups, views), n_mashups),
+        answerable.at(prior.answerable, n_mashups, views.likeness_names, share),
+        decision.at(prior, n_mashups, share),
     )

@@ -38,6 +38,7 @@ LEVELS = ("share", "log-odds")  # what a first stage without trees is calibrated
 # With fewer past requests trees lose to the first stage; with as many, both decide alike.
 MIN_FOR_TREES = 100
 HALF_TRUST = 100.0
+HALF_SCALE = 10.0  # mashups after which the odds themselves count half in the calibration
 # What is observed weighs no more than so many requests: it is of those APIs that were chosen.
 MOST_EVIDENCE = 100
 _LEAST = -14.0
@@ -177,16 +178,18 @@ class Ranker(Part):
         told = np.vstack(features), np.concatenate(labels)
         return replace(self, evidence=before.with_rows(prior, *told, len(rows)))
 
-    def at(self, prior: RankerPrior) -> Ranker:
-        """Return it with what is known beforehand now, and its evidence.
+    def at(self, prior: RankerPrior, n_mashups: int) -> Ranker:
+        """Return it with what is known beforehand of so many mashups, and its evidence.
 
-        It is calibrated by what it was fitted on, or by what is known beforehand.
+        Its calibration stays, if it was fitted on examples.
         """
         first = prior.first
         known = first if self.evidence is None else self.evidence.posterior(first, MOST_EVIDENCE)
-        if self.n_examples:
-            return replace(self, first=known.most_probable)
-        return replace(self, first=known.most_probable, scale=prior.scale.most_probable)
+        scale = self.scale
+        if not self.n_examples:
+            share = n_mashups / (n_mashups + HALF_SCALE)
+            scale = prior.blind.blended(prior.scale.most_probable, share)
+        return replace(self, first=known.most_probable, scale=scale)
 
     def probabilities(self, co_usage: CoOccurrence, found: Candidates) -> NDArray[Any]:
         """Return the calibrated probability of each candidate."""

@@ -59,10 +59,9 @@ class Recalibration(Part):
         odds = np.log(p[told]) - np.log1p(-p[told])
         before = self.evidence.faded(math.exp(-len(given) / _HORIZON))
         evidence = before.with_rows(_BEFORE, odds[:, None], used[told], len(given))
-        slope, intercept = evidence.posterior(_BEFORE).mean.tolist()
-        return replace(
-            self,
-            evidence=evidence,
-            slope=min(max(slope, _SLOPES[0]), _SLOPES[1]),
-            intercept=intercept,
-        )
+        found = evidence.posterior(_BEFORE)
+        free, intercept = found.mean.tolist()
+        slope = min(max(free, _SLOPES[0]), _SLOPES[1])
+        # Where it is at an end, the intercept is the most probable one beside that slope.
+        intercept -= float(found.precision[1, 0] / found.precision[1, 1]) * (slope - free)
+        return replace(self, evidence=evidence, slope=slope, intercept=intercept)

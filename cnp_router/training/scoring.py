@@ -35,7 +35,7 @@ from cnp_router.training.views import (
 
 __all__ = ["LearnedScores", "Scoring"]
 
-_OF_THE_ROUTER = {"apis", "probabilities", "evidence", "group_of", "batch", "views"}
+_OF_THE_ROUTER = {"apis", "probabilities", "evidence", "group_of", "batch", "views", "decision"}
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 
 
@@ -44,11 +44,13 @@ class LearnedScores(HeadScores):
     """The scores of a learned router, and what its reasons and its confidence are made of.
 
     `served` is the probability that anything serves the request, `candidates` are the positions
-    of its candidates; `batch` gives the request as `views` look at it.
+    of its candidates; `batch` gives the request as `views` look at it, and they are decided on by
+    the `decision` of the same moment.
     """
 
     batch: Callable[[], Batch] = field(kw_only=True)
     views: Views = field(kw_only=True)
+    decision: Decision = field(kw_only=True)
     known: tuple[int, ...] = field(kw_only=True)
     compound: Compound | None = field(kw_only=True)
     served: float = field(kw_only=True)
@@ -108,7 +110,6 @@ class Scoring:
         ranked = self.ranker.each(views[CoUsageView].pairs, found)
         near = views[HistoryView].neighbours(batch)
         served = self._served(requests, found, ranked, near)
-        ranked = [self.decision.recalibration.of(p) for p in ranked]
         months = np.array([views.corpus.months_after(day) for day in days.tolist()], dtype=float)
         behind = self._behind(found, months)
         alone = len(requests) == 1
@@ -124,6 +125,7 @@ class Scoring:
                     positions, p, self.co_usage(), near[row], known
                 )
                 positions, p = completed.positions, completed.probabilities
+            p = self.decision.recalibration.of(p)  # last: what is before was fitted without
             yield self._with(
                 own,
                 **self._head(found[row], positions, p, *behind[row]),
@@ -141,7 +143,8 @@ class Scoring:
         group_of = _no_group
         if self.tail.model is not None:
             group_of = partial(_group_of, self.views.corpus)
-        return LearnedScores(self.apis, group_of=group_of, batch=batch, views=self.views, **own)
+        own |= {"views": self.views, "decision": self.decision}
+        return LearnedScores(self.apis, group_of=group_of, batch=batch, **own)
 
     def unpacked(
         self, own: dict[str, Any], request: str, date: datetime.date | None
@@ -237,7 +240,7 @@ class Scoring:
             given = np.zeros((len(found), len(every)))
             ranked = self.ranker.each(views[CoUsageView].pairs, found)
             for row, own, p in zip(given, found, ranked, strict=True):
-                row[np.searchsorted(every, own.positions)] = self.decision.recalibration.of(p)
+                row[np.searchsorted(every, own.positions)] = p
             return every, given
 
         def glance(texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
