@@ -476,6 +476,27 @@ class TestRankerThatLearns:
         assert [mashup for part, _, _ in parts for mashup in part] == new
         assert [m for part, _, is_asked in parts if is_asked for m in part] == new[-200:]
 
+    def test_what_was_fitted_goes_over_to_what_is_known_by_the_share_that_is_new(self):
+        router, prior = fit_router(self.CATALOG, History(self.SEEN)), bundled_prior()
+        before = router.answerable.level, router.decision.confidence.intercept
+        router.observe(Mashup("more", "Who is away on Tuesday?", ("holidays",)))
+        now = router.answerable.level, router.decision.confidence.intercept
+        known = (
+            float(prior.answerable.level.at(6)),
+            Decision.fit([], 6, prior).confidence.intercept,
+        )
+        np.testing.assert_allclose(now, 5 / 6 * np.array(before) + 1 / 6 * np.array(known))
+
+    def test_without_a_history_the_calibration_changes_with_what_comes(self):
+        router = fit_router(self.CATALOG)
+        blind, known = RankerPrior.at(1, router.views).blind, RankerPrior.at(1, router.views).scale
+        np.testing.assert_array_equal(router.ranker.scale.coefficients, blind.coefficients)
+        router.observe(self.SEEN[0])
+        np.testing.assert_allclose(
+            router.ranker.scale.coefficients,
+            10 / 11 * blind.coefficients + 1 / 11 * known.most_probable.coefficients,
+        )
+
     def test_an_encoder_is_asked_once(self):
         calls = []
 

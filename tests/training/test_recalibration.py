@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from planted import planted
 
+from cnp_router.history import Mashup
 from cnp_router.routing import RecallControl
+from cnp_router.training import fit_router, recalibration
 from cnp_router.training.decision import Answer, Decision
-from cnp_router.training.linear import sigmoid
+from cnp_router.training.linear import Evidence, sigmoid
 from cnp_router.training.recalibration import Recalibration
 
 
@@ -86,6 +92,21 @@ def test_a_threshold_is_corrected_as_the_probabilities_are():
         np.testing.assert_array_equal(found.of(p) >= after.threshold(0.9), reached)
 
 
+def test_at_the_lowest_slope_the_intercept_is_the_best_one_beside_it():
+    rng = np.random.default_rng(0)
+    odds = [rng.normal(-2, 2, size=30) for _ in range(400)]
+    used = [rng.random(30) < sigmoid(-0.8 * own - 6) for own in odds]
+    found = Recalibration().observed([sigmoid(own) for own in odds], used)
+    assert found.slope == 0.2
+    wanted = np.log(np.concatenate(used).mean())
+    _, free = found.evidence.posterior(recalibration._BEFORE).mean
+    p = sigmoid(np.concatenate(odds))
+    off = [
+        abs(np.log(each.of(p).mean()) - wanted) for each in (found, replace(found, intercept=free))
+    ]
+    assert off[0] < off[1]
+
+
 def answers(n: int, covered: float, seed: int = 0) -> list[Answer]:
     """Give answers of the same probabilities, of which some are missed whatever is announced."""
     rng = np.random.default_rng(seed)
@@ -105,3 +126,71 @@ def test_the_confidence_becomes_how_often_all_are_reached(covered):
         decision = decision.adapted(answers(20, covered, seed=start + 1))
     sure = decision.covering(np.array([0.9, 0.05, 0.01]), 0.06)
     assert min(sure * 0.9, 0.9) == pytest.approx(covered, abs=0.1)
+
+
+def served(p: list[float], labels: list[bool], by: float) -> Answer:
+    missed = np.zeros(0) if any(labels) else np.array([1e-9])
+    return Answer(np.array(p), np.array(labels), missed, by)
+
+
+@pytest.mark.parametrize("by", [0.99, 0.9, 0.6])
+def test_the_confidence_comes_back_however_long_all_was_well(by):
+    """Also where what was served had seemed to be hardly served by anything."""
+    decision = Decision.fit(answers(200, 0.75))
+    for _ in range(100):
+        decision = decision.adapted([served([0.9, 0.05, 0.01], [True, False, False], by)] * 20)
+    assert 0 < decision.raised <= 3
+    sure = decision.covering(np.array([0.9, 0.05, 0.01]), 0.06)
+    for _ in range(5):
+        decision = decision.adapted([served([0.9, 0.05, 0.01], [False, False, False], by)] * 20)
+    assert decision.covering(np.array([0.9, 0.05, 0.01]), 0.06) < sure - 0.3
+
+
+def test_whoever_is_announced_to_below_the_threshold_counts():
+    """Always one at least."""
+    decision = Decision.fit([served([0.9, 0.05], [True, False], 1.0)] * 100)
+    assert decision.recall_control.threshold(0.9) > 0.5
+    for _ in range(200):
+        decision = decision.adapted([served([0.4, 0.05], [True, False], 1.0)])
+        decision = replace(decision, shift=0.0, recalibration=Recalibration())
+    assert decision.raised > 0
+
+
+WORLD = planted(n_cliques=5, size=4, rounds=8)
+
+
+@pytest.fixture(scope="module")
+def router():
+    return fit_router(WORLD.catalog, WORLD.history)
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [(1.0, -1.0), (1.0, 1.0), (0.7, -0.5)])
+def test_a_correction_alone_changes_no_recipients(router, slope, intercept):
+    """Nor do known APIs, or several requests in one."""
+    other, decision = copy.copy(router), router.decision
+    told = Evidence(np.eye(2), np.zeros(2), 1)
+    decision = replace(decision, recalibration=Recalibration(told, slope, intercept))
+    other.decision, other.recall_control = decision, decision.recall_control
+    first, second = WORLD.cases[0], WORLD.cases[-1]
+    assert first.clique != second.clique
+    for asked in (first.request, f"{first.request} And then {second.request}"):
+        for known in ((), first.known):
+            left, right = (each.route(asked, known) for each in (router, other))
+            assert left.contractors == right.contractors
+            left, right = (each.score(asked, known).probabilities for each in (router, other))
+            np.testing.assert_allclose(right, Recalibration(told, slope, intercept).of(left))
+
+
+def test_scores_are_decided_on_by_what_was_known_when_they_were_made(router):
+    """Whoever observes meanwhile changes no answer half way."""
+    now, case = copy.copy(router), WORLD.cases[0]
+    scores = now.score(case.request)
+    before = now.decide(case.request, scores)
+    wrong = WORLD.cases[-1].clique[:1]
+    now.observe([Mashup(f"m{i}", f"{case.request} {i}", wrong) for i in range(30)])
+    assert now.decision.shift != router.decision.shift
+    after = now.decide(case.request, scores)
+    assert (after.contractors, after.confidence) == (before.contractors, before.confidence)
+    # What somebody has put there holds.
+    now.recall_control = RecallControl(np.full(50, 1e-9), np.arange(50), np.zeros(50))
+    assert now.decide(case.request, scores).n_recipients == len(now.apis)
