@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.peers.peer import Peer, best_threshold
 from cnp_router.catalog import Catalog
+from cnp_router.evaluation.evaluate import CALIBRATED
 from cnp_router.evaluation.metrics import Ranking, ece, means, percentiles, set_scores
 from cnp_router.history import Mashup
 from cnp_router.routing import Router
@@ -18,7 +19,6 @@ __all__ = ["MOST_RECIPIENTS", "TARGET", "Lines", "peer_figures", "router_figures
 TARGET = 0.9
 MOST_RECIPIENTS = 1_000
 _DEEPEST = 20  # ranks among which a threshold may fall
-_CALIBRATED = 10  # probabilities of a request, the highest
 _FIRST = 10  # calls before those that are timed, where no others are given
 
 
@@ -77,11 +77,11 @@ def router_figures(router: Router, asked: Sequence[Mashup]) -> dict[str, float]:
         routing = router.decide(mashup.description, scores)
         top = scores.top(_DEEPEST)
         row = _row(mashup, [api for api, _ in top], routing.recommendation, routing.contractors)
-        row["covered"] = float({*mashup.apis} <= {*routing.contractors})
+        row["covered"] = float(row["recipient_recall"] == 1)
         row["confidence"] = routing.confidence
         rows.append(row)
-        given += [p for _, p in top[:_CALIBRATED]]
-        used += [api in mashup.apis for api, _ in top[:_CALIBRATED]]
+        given += [p for _, p in top[:CALIBRATED]]
+        used += [api in mashup.apis for api, _ in top[:CALIBRATED]]
     return {**means(rows), "ece": ece(given, used)}
 
 

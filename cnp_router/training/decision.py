@@ -94,11 +94,12 @@ class Decision(Part):
         what became of these.
         """
         control, raised, corrected = self.recall_control, self.raised, self.recalibration.of
+        target = TargetRecall().target
         for answer in answers:
             p, behind = corrected(answer.probabilities), corrected(answer.missed)
             given = np.concatenate([p[answer.labels], behind])
             # One is always announced to.
-            least = control.threshold(TargetRecall().target, answer.months)
+            least = control.threshold(target, answer.months)
             least = min(least, p.max(initial=0.0)) - TOLERANCE
             # What was served is no less probably so than others, however it is said.
             served = max(answer.answerable, SERVED)
@@ -192,7 +193,7 @@ class Decision(Part):
         months, which = np.unique(answers.months, return_inverse=True)
         target, control = TargetRecall().target, self.recall_control
         least = np.array([control.threshold(target, month) for month in months.tolist()])[which]
-        reached = answers.descending >= np.maximum(least - 1e-12, 0)[:, None]
+        reached = answers.descending >= np.maximum(least - TOLERANCE, 0)[:, None]
         size = np.maximum((reached & answers.there).sum(axis=1), 1)
         row, covered = answers.selected(size)
         return self.confidence.log_odds(row), covered

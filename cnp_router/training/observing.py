@@ -130,7 +130,7 @@ def renewed(
     prior = bundled_prior()
     share = n_new / n_mashups if ranker.n_examples else 1.0
     return (
-        ranker.at(RankerPrior.at(n_mashups, views), n_mashups),
+        ranker.at(n_mashups, views),
         answerable.at(prior.answerable, n_mashups, views.likeness_names, share),
         decision.at(prior, n_mashups, share),
     )

@@ -178,13 +178,15 @@ class Ranker(Part):
         told = np.vstack(features), np.concatenate(labels)
         return replace(self, evidence=before.with_rows(prior, *told, len(rows)))
 
-    def at(self, prior: RankerPrior, n_mashups: int) -> Ranker:
+    def at(self, n_mashups: int, views: Views) -> Ranker:
         """Return it with what is known beforehand of so many mashups, and its evidence.
 
         Its calibration stays, if it was fitted on examples.
         """
-        first = prior.first
-        known = first if self.evidence is None else self.evidence.posterior(first, MOST_EVIDENCE)
+        prior = RankerPrior.at(n_mashups, views)
+        known = prior.first
+        if self.evidence is not None:
+            known = self.evidence.posterior(known, MOST_EVIDENCE)
         scale = self.scale
         if not self.n_examples:
             share = n_mashups / (n_mashups + HALF_SCALE)

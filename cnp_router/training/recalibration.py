@@ -41,8 +41,7 @@ class Recalibration(Part):
         if not self.evidence.n:
             return probabilities
         with np.errstate(divide="ignore"):
-            odds = np.log(probabilities) - np.log1p(-probabilities)
-        return sigmoid(self.slope * odds + self.intercept)
+            return sigmoid(self.slope * _log_odds(probabilities) + self.intercept)
 
     def observed(
         self, given: Sequence[NDArray[Any]], labels: Sequence[NDArray[np.bool_]]
@@ -56,12 +55,16 @@ class Recalibration(Part):
         told = (p > _LEAST) & (p < 1 - _LEAST)
         if not told.any():
             return self
-        odds = np.log(p[told]) - np.log1p(-p[told])
         before = self.evidence.faded(math.exp(-len(given) / _HORIZON))
-        evidence = before.with_rows(_BEFORE, odds[:, None], used[told], len(given))
+        rows = _log_odds(p[told])[:, None]
+        evidence = before.with_rows(_BEFORE, rows, used[told], len(given))
         found = evidence.posterior(_BEFORE)
         free, intercept = found.mean.tolist()
         slope = min(max(free, _SLOPES[0]), _SLOPES[1])
         # Where it is at an end, the intercept is the most probable one beside that slope.
         intercept -= float(found.precision[1, 0] / found.precision[1, 1]) * (slope - free)
         return replace(self, evidence=evidence, slope=slope, intercept=intercept)
+
+
+def _log_odds(p: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.log(p) - np.log1p(-p))
