@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,17 @@ def test_where_nothing_was_ever_missed_nothing_is_probable():
     tail = Tail.fit([Example(None, None, None, np.zeros(0), False, 0, 0.0, nothing)] * 20)
     assert tail.model is None
     assert tail.probabilities(np.array([0, 9]), np.array([0.0, 9.0]), 0.0).tolist() == [0, 0]
+
+
+def test_a_few_days_later_tell_nothing_of_a_year_later():
+    some = [replace(example, months=0.0) for example in examples(300)]
+    late = next(i for i, example in enumerate(some) if example.behind.missed.shape[1])
+    some[late] = replace(some[late], months=0.02)
+    tail = Tail.fit(some)
+    naming, counts = np.array([0, 1, 2]), np.array([0.0, 5.0, 5.0])
+    now, then = (tail.probabilities(naming, counts, months) for months in (0.0, 12.0))
+    np.testing.assert_array_equal(now, then)
+    assert now.max() < 0.1
 
 
 def test_groups_are_as_probable_as_what_is_in_them():
