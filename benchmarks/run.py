@@ -7,6 +7,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py learning_curve [--data DIR] [--vectors FILE.npz] [--sizes N ...] \
         [--draws N] [--limit N] [--plots DIR] [--scheduler ADDRESS]
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final] [--scheduler ADDRESS]
+    python benchmarks/run.py cold [--data DIR] [--limit N] [--scheduler ADDRESS]
     python benchmarks/run.py languages [--data DIR] [--scheduler ADDRESS]
     python benchmarks/run.py scaling --data DIR
     python benchmarks/run.py scale [--data DIR] [--quick] [--only ROW ...] [--routers ROUTER ...] \
@@ -56,6 +57,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
+    cold,
     compound,
     context,
     coordination,
@@ -91,6 +93,7 @@ TRACKS = {
     "quality": quality,
     "learning_curve": learning_curve,
     "trust": trust,
+    "cold": cold,
     "languages": languages,
     "scaling": scaling,
     "scale": scale,
@@ -224,6 +227,11 @@ def _trust(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--final", action="store_true", help="measure the texts kept for the end, too"
     )
+    _scheduler(track)
+
+
+def _cold(track: argparse.ArgumentParser) -> None:
+    _limit(track, cold.LIMIT)
     _scheduler(track)
 
 
@@ -378,6 +386,7 @@ _OPTIONS = {
     "quality": _quality,
     "learning_curve": _learning_curve,
     "trust": _trust,
+    "cold": _cold,
     "languages": _scheduler,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "evidence": _evidence,

@@ -182,7 +182,7 @@ class Past:
         requests = replace(requests, day=day)
         used = self._used(rows)
         none: Any = None
-        found = looked_at(views, requests, rows, used, split.hidden > 0)
+        found = looked_at(views, requests, rows, used, not split.is_natural)
         return [(replace(example, past=none), scores) for example, scores in found]
 
     def around(self, views: Views, asked: _Asked) -> list[Look]:
@@ -242,10 +242,10 @@ class FittedViews:
             return self._seen[number]
 
     def _without_hidden(self, past: Past, views: Views, asked: _Asked) -> Views:
-        if len(self.asked) == 1 or not asked.split.hidden:
+        if len(self.asked) == 1 or not len(asked.split.hidden):
             return views
         # What is hidden has no part in what is known of the others.
-        seen = _hiding(past.usage[asked.split.train], asked.split.hidden, asked.seed)
+        seen = _hiding(past.usage[asked.split.train], asked.split.hidden)
         catalog = past.specifications.catalog
         same = CatalogChange.between(catalog, catalog)
         return views.synced(catalog, seen, past.membership, same)
@@ -275,8 +275,8 @@ def _fitted(past: Past, asked: Sequence[_Asked]) -> FittedViews:
     """Fit the views of a group of splits, as a piece of work."""
     split = asked[0].split
     usage = past.usage[split.train]
-    if len(asked) == 1 and split.hidden:
-        usage = _hiding(usage, split.hidden, asked[0].seed)
+    if len(asked) == 1 and len(split.hidden):
+        usage = _hiding(usage, split.hidden)
     return FittedViews(past.views(split.train, usage), asked)
 
 
@@ -298,10 +298,11 @@ def _looked(past: Past, fitted: FittedViews, piece: _Piece) -> Any:
     return past.looked(views, asked, *piece.part)
 
 
-def _hiding(usage: sparse.csr_array, share: float, seed: int) -> sparse.csr_array:
-    """Return what was used without the uses of a share of the APIs."""
-    visible = np.random.default_rng(seed).random(usage.shape[1]) >= share
-    hidden = sparse.csr_array(usage @ sparse.diags_array(visible.astype(np.float32)))
+def _hiding(usage: sparse.csr_array, apis: NDArray[Any]) -> sparse.csr_array:
+    """Return what was used without the uses of some APIs."""
+    visible = np.ones(usage.shape[1], dtype=np.float32)
+    visible[apis] = 0
+    hidden = sparse.csr_array(usage @ sparse.diags_array(visible))
     hidden.eliminate_zeros()
     return hidden
 

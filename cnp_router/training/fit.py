@@ -28,7 +28,7 @@ from cnp_router.training.examples import Fold, Past, whole_views
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import Ranker, RankerPrior
-from cnp_router.training.splits import MOST_SPLITS, dated_splits, random_splits
+from cnp_router.training.splits import MOST_SPLITS, dated_splits, hiding_more, random_splits
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import CategoryView
 from cnp_router.version import __version__
@@ -133,13 +133,14 @@ def _fit(
     n = len(history)
     days = history_days(history)
     dated = has_dates(days)
-    splits = random_splits(n, dated=dated, random_state=random_state)
+    splits = random_splits(n, len(catalog), dated=dated, random_state=random_state)
     if dated:
         splits += dated_splits(filled(days), random_state=random_state)
     steps = len(splits) + 3
     progress("texts", 0, steps)
     dense = None if encoder is None else DenseEncoder.of(encoder)
     past = Past.of(catalog, history, random_state=random_state, dense=dense, pool=pool)
+    splits = hiding_more(splits, past.usage, random_state=random_state)
     written = load_out_of_scope(catalog)
     progress("folds", 1, steps)
     shared = pool.share(past)

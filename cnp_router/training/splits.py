@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from cnp_router.training.corpus import MANY
 
-__all__ = ["MOST_SPLITS", "Split", "by_train", "dated_splits", "random_splits"]
+__all__ = ["MOST_SPLITS", "Split", "by_train", "dated_splits", "hiding_more", "random_splits"]
 
 # Share of the APIs whose history each fold hides. The folds that hide none calibrate the
 # probabilities: they are as new requests will be.
 HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
+# Where a share of the catalog was never used, so much of it of what will be needed is expected to
+# have no history, at least.
+UNUSED_NEEDED = 0.1
 # With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is.
 LITTLE_FOLDS = 10
 N_RANDOM = 5
@@ -37,37 +41,86 @@ _NONE = np.zeros(0, dtype=np.intp)
 class Split:
     """Rows of a history: what views are fitted on, and the requests that they are asked.
 
-    The history of a `hidden` share of the APIs is hidden from them. The `undated` of the asked
-    are asked without their date; `is_random` says whether the parts are alike.
+    The history of the `hidden` APIs is hidden from them. The `undated` of the asked
+    are asked without their date; `is_random` says whether the parts are alike, and `is_natural`
+    whether what is asked is as new requests will be.
     """
 
     train: NDArray[np.intp]
     asked: NDArray[np.intp]
-    hidden: float = 0.0
+    hidden: NDArray[np.intp] = field(default_factory=_NONE.copy)
     undated: NDArray[np.intp] = field(default_factory=_NONE.copy)
     is_random: bool = True
+    is_natural: bool = True
 
 
-def random_splits(n_mashups: int, *, dated: bool, random_state: int) -> list[Split]:
+def random_splits(n_mashups: int, n_apis: int, *, dated: bool, random_state: int) -> list[Split]:
     """Return random folds, which leave out each mashup once; of many mashups, a sample at once.
 
     Those of a dated history hide nothing: it has other folds in which much is new.
     """
     rng = np.random.default_rng(random_state)
     if n_mashups < MANY:
-        hidden = (0.0,) * (min(n_mashups, LITTLE_FOLDS) if n_mashups > 1 else 0)
+        shares = (0.0,) * (min(n_mashups, LITTLE_FOLDS) if n_mashups > 1 else 0)
     else:
-        hidden = (0.0,) * N_RANDOM if dated else HIDDEN_SHARES
-    fold = rng.permutation(n_mashups) % max(len(hidden), 1)
+        shares = (0.0,) * N_RANDOM if dated else HIDDEN_SHARES
+    fold = rng.permutation(n_mashups) % max(len(shares), 1)
     sampled = np.sort(rng.permutation(n_mashups)[:MAX_EXAMPLES])
     undated = rng.random(n_mashups) < UNDATED * dated
     found = []
     rest = np.setdiff1d(np.arange(n_mashups), sampled) if n_mashups > FEW else None
-    for number, share in enumerate(hidden):
+    for number, share in enumerate(shares):
         asked = sampled[fold[sampled] == number]
         train = np.flatnonzero(fold != number) if rest is None else rest
-        found.append(Split(train, asked, share, asked[undated[asked]]))
+        hidden = _some(np.arange(n_apis), share, random_state + number)
+        found.append(Split(train, asked, hidden, asked[undated[asked]], is_natural=share == 0))
     return found
+
+
+def hiding_more(
+    splits: Sequence[Split], usage: sparse.csr_array, *, random_state: int
+) -> list[Split]:
+    """Return the splits; where next to nothing that is asked is new to them, random ones hide more.
+
+    Who has only seen requests for some tools would learn that no others are ever needed: new ones,
+    and those of a catalog of which few were tried. `UNUSED_NEEDED` says what is expected instead.
+    What only served by APIs that are hidden is then no past request: it would look like one that
+    nothing served. Long histories stay as they are.
+    """
+    n_mashups, n_apis = usage.shape
+    used = np.unique(usage.indices)
+    wanted = UNUSED_NEEDED * (1 - len(used) / max(n_apis, 1))
+    share = wanted - _share_of_cold([each for each in splits if each.is_natural], usage)
+    if share <= 0 or n_mashups > FEW:
+        return list(splits)
+    found = list(splits)
+    for number, split in enumerate(splits):
+        if split.is_random:
+            more = _some(used, share, random_state + number)
+            hidden = more if split.is_natural else split.hidden
+            visible = np.ones(n_apis, dtype=np.float32)
+            visible[hidden] = 0
+            train = split.train[usage[split.train] @ visible > 0]
+            if len(train):
+                found[number] = replace(split, train=train, hidden=hidden)
+    return found
+
+
+def _share_of_cold(splits: Sequence[Split], usage: sparse.csr_array) -> float:
+    """Return which share of what is asked was used by nothing that is known."""
+    n_cold = n_needed = 0
+    for split in splits:
+        is_known = np.zeros(usage.shape[1], dtype=bool)
+        is_known[usage[split.train].indices] = True
+        needed = usage[split.asked].indices
+        n_cold += int(np.count_nonzero(~is_known[needed]))
+        n_needed += len(needed)
+    return n_cold / max(n_needed, 1)
+
+
+def _some(positions: NDArray[np.intp], share: float, seed: int) -> NDArray[np.intp]:
+    """Return a random share of some positions."""
+    return positions[np.random.default_rng(seed).random(len(positions)) < share]
 
 
 def by_train(splits: Sequence[Split]) -> list[list[int]]:

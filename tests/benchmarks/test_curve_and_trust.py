@@ -1,4 +1,4 @@
-"""The tracks about little history and about trust, on little data. What they say is not tested."""
+"""The tracks about little history, cold APIs and trust, on little data, and not what they say."""
 
 from __future__ import annotations
 
@@ -199,3 +199,20 @@ def test_a_reliability_table(monkeypatch):
     assert Mark("x", 0.04, most=0.05).row()[3] == "pass"
     assert Mark("x", 0.06, most=0.05).row()[3] == "FAIL"
     assert Mark("x", 0.06, least=0.05).row()[1:] == ["0.060", "at least 0.05", "pass"]
+
+
+def test_cold(main, folder, tmp_path, capsys):
+    file = tmp_path / "cold.json"
+    assert main(["cold", "--data", str(folder), "--limit", "10", "--json", str(file)]) == 0
+    histories = json.loads(file.read_text())["histories"]
+    used = {api for mashup in History.read(folder / "mashups-train.jsonl") for api in mashup.apis}
+    assert max(found["apis"] for found in histories) <= len(used) / 2 + 1
+    said = capsys.readouterr().out
+    for found in histories:
+        assert f"{found['mashups']} past mashups of {found['apis']} of 149 APIs" in said
+        assert {row["kind"] for row in found["requests"]} >= {"cold"}
+        for row in found["requests"]:
+            assert 0 < row["n"] <= 10
+            assert all(0 <= row[key] <= 1 for key in ("R@5", "F1", "confident"))
+    alike = [row for row in histories[0]["requests"] if row["router"] == "without history"]
+    assert len(alike) == len({(row["split"], row["kind"]) for row in alike})

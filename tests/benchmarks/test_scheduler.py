@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks import learning_curve, quality, run, trust
+from benchmarks import cold, learning_curve, quality, run, trust
 from cnp_router.routing import SpecificationRouter
 
 TRACKS = {
+    "cold": ["--limit", "5"],
     "evidence": ["--limit", "2"],
     "evidence in waves": ["--limit", "2", "--waves"],
     "languages": [],
@@ -42,6 +43,8 @@ def quick(monkeypatch):
     for module in (learning_curve, trust):
         monkeypatch.setattr(module, "fit_router", SpecificationRouter)
     monkeypatch.setattr(learning_curve.peers, "PEERS", {})
+    routers = {"fitted": lambda catalog, _: SpecificationRouter(catalog)}
+    monkeypatch.setattr(cold, "ROUTERS", routers)
 
 
 @pytest.fixture(params=TRACKS)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from cnp_router import History, evaluate, fit_router, load_sample
 from cnp_router.training.splits import (
+    FEW,
     HIDDEN_SHARES,
     MAX_EXAMPLES,
     MOST_SPLITS,
+    UNUSED_NEEDED,
+    by_train,
     dated_splits,
+    hiding_more,
     random_splits,
 )
 
@@ -17,7 +23,7 @@ from cnp_router.training.splits import (
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 30, 499, 500, 1_200])
 @pytest.mark.parametrize("dated", [False, True])
 def test_random_folds_ask_each_mashup_once_and_never_one_that_is_known(n, dated):
-    splits = random_splits(n, dated=dated, random_state=0)
+    splits = random_splits(n, 40, dated=dated, random_state=0)
     asked = [row for split in splits for row in split.asked.tolist()]
     assert sorted(asked) == (list(range(n)) if n > 1 else [])
     for split in splits:
@@ -28,10 +34,13 @@ def test_random_folds_ask_each_mashup_once_and_never_one_that_is_known(n, dated)
 
 
 def test_a_dated_history_hides_nothing_and_asks_some_without_their_date():
-    plain = random_splits(2_000, dated=False, random_state=1)
-    dated = random_splits(2_000, dated=True, random_state=1)
-    assert tuple(split.hidden for split in plain) == HIDDEN_SHARES
-    assert not any(split.hidden for split in dated)
+    dated = random_splits(2_000, 40, dated=True, random_state=1)
+    plain = random_splits(2_000, 5_000, dated=False, random_state=1)
+    shares = [len(split.hidden) / 5_000 for split in plain]
+    assert shares == pytest.approx(HIDDEN_SHARES, abs=0.02)
+    assert [split.is_natural for split in plain] == [share == 0 for share in HIDDEN_SHARES]
+    assert not any(len(split.hidden) for split in dated)
+    assert all(split.is_natural for split in dated)
     assert not any(len(split.undated) for split in plain)
     assert sum(len(split.undated) for split in dated) == pytest.approx(800, abs=80)
 
@@ -47,18 +56,85 @@ def test_what_is_asked_is_later_than_all_that_is_known():
     for split in rolling:
         assert days[split.asked].max() - days[split.train].max() <= 300
     assert all(days[split.asked].max() > 2_900 for split in long)
-    assert len(random_splits(3_000, dated=True, random_state=0)) + len(splits) <= MOST_SPLITS
+    assert len(random_splits(3_000, 40, dated=True, random_state=0)) + len(splits) <= MOST_SPLITS
 
 
 def test_cost_is_bounded():
     n = 50_000
-    splits = random_splits(n, dated=True, random_state=0)
+    splits = random_splits(n, 40, dated=True, random_state=0)
     assert sum(len(split.asked) for split in splits) == MAX_EXAMPLES
     assert sum(len(s.asked) for s in dated_splits(np.arange(n), random_state=0)) <= MAX_EXAMPLES
 
 
 def test_the_same_seed_parts_alike():
-    one, other = (random_splits(900, dated=True, random_state=7) for _ in range(2))
+    one, other = (random_splits(900, 40, dated=True, random_state=7) for _ in range(2))
     for left, right in zip(one, other, strict=True):
         np.testing.assert_array_equal(left.asked, right.asked)
         np.testing.assert_array_equal(left.undated, right.undated)
+
+
+def usage(n_mashups, n_used, n_apis, seed=0):
+    """Return which of a few APIs each mashup used: one or two of those that are used at all."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.repeat(np.arange(n_mashups), 2), rng.integers(0, n_used, 2 * n_mashups)
+    pairs = np.unique(np.stack([rows, columns]), axis=1)
+    ones = np.ones(pairs.shape[1], dtype=np.float32)
+    return sparse.csr_array((ones, pairs), shape=(n_mashups, n_apis))
+
+
+@pytest.mark.parametrize("n", [200, 499, 900])
+def test_where_nearly_all_of_the_catalog_was_never_used_some_of_what_was_is_hidden(n):
+    used = usage(n, 40, 400)
+    before = random_splits(n, 400, dated=False, random_state=0)
+    after = hiding_more(before, used, random_state=0)
+    natural = [split for split in after if split.is_natural]
+    hidden = np.concatenate([split.hidden for split in natural])
+    assert len(hidden) / 40 / len(natural) == pytest.approx(UNUSED_NEEDED * 0.9, abs=0.06)
+    assert hidden.max() < 40
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(new.asked, old.asked)
+        assert new.is_natural == old.is_natural
+        if not new.is_natural:
+            np.testing.assert_array_equal(new.hidden, old.hidden)
+        # All that is left of the past was served by something that can be seen.
+        gone = np.setdiff1d(old.train, new.train)
+        assert np.isin(used[gone].indices, new.hidden).all()
+        for row in new.train:
+            assert not np.isin(used[[row]].indices, new.hidden).all()
+    assert len(by_train(after)) == len(after)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_used", "n_apis"),
+    [
+        (300, 40, 40),  # all were used
+        (60, 390, 400),  # most of what is asked is new as it is
+        (0, 1, 40),
+        (1, 1, 40),
+        (FEW + 1, 40, 400),
+    ],
+)
+def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
+    before = random_splits(n, n_apis, dated=False, random_state=0)
+    after = hiding_more(before, usage(n, n_used, n_apis), random_state=0)
+    assert all(old is new for old, new in zip(before, after, strict=True))
+
+
+def test_a_history_is_never_hidden_whole():
+    before = random_splits(15, 200, dated=False, random_state=0)
+    for split in hiding_more(before, usage(15, 1, 200), random_state=0):
+        assert len(split.train)
+        assert not len(split.hidden)
+
+
+def test_who_has_seen_few_tools_in_use_finds_the_others_too(monkeypatch):
+    sample = load_sample()
+    used = [api for mashup in sample.history for api in mashup.apis]
+    few = set(sorted(set(used), key=lambda api: (-used.count(api), api))[:30])
+    past = History([mashup for mashup in sample.history if set(mashup.apis) <= few])
+    others = History([m for m in sample.history if not few & set(m.apis)][:150])
+    found = evaluate(fit_router(sample.catalog, past), others).to_dict()
+    monkeypatch.setattr("cnp_router.training.fit.hiding_more", lambda splits, *_, **__: splits)
+    before = evaluate(fit_router(sample.catalog, past), others).to_dict()
+    assert found["ranking"]["recall@5"] > before["ranking"]["recall@5"] + 0.04
+    assert found["recipients"]["recall"] > before["recipients"]["recall"] + 0.04
