@@ -48,17 +48,16 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     splits = data.load_limited(options.data, _HELD_OUT, 0, options.seed)
     facts = environment(options.seed)
     heading(f"Cold APIs of {splits.name}", facts)
-    print(
-        "Past requests use nothing but the most used APIs, and so do the warm requests; cold ones"
-    )
-    print("need none of these. Confident: at the default threshold; covered: all that such a")
-    print("request needs is among the recipients.\n", flush=True)
+    print("Past requests use nothing but the most used APIs, and so do the warm requests; cold")
+    print("ones need none of these. Confident: at the default threshold; covered: all that such")
+    print("a request needs is among the recipients.\n", flush=True)
     uses = Counter(api for mashup in splits.train for api in mashup.apis)
     most_used = sorted(uses, key=lambda api: (-uses[api], api))
     results = []
     for share, size in _HISTORIES:
-        few = frozenset(most_used[: max(round(share * len(most_used)), 1)])
-        past = data.limited(_within(splits.train, few), size, options.seed)
+        names = most_used[: max(round(share * len(most_used)), 1)]
+        few = Catalog(splits.catalog[name] for name in names)
+        past = data.limited(splits.train.known_to(few), size, options.seed)
         if not len(past):
             continue
         print(f"## {len(past)} past mashups of {len(few)} of {len(splits.catalog)} APIs\n")
@@ -67,23 +66,19 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {"environment": facts, "data": splits.name, "histories": results}
 
 
-def _within(history: History, apis: frozenset[str]) -> History:
-    return History(mashup for mashup in history if apis.issuperset(mashup.apis))
-
-
-def _without(history: History, apis: frozenset[str]) -> History:
-    return History(mashup for mashup in history if apis.isdisjoint(mashup.apis))
+def _without(history: History, apis: Catalog) -> History:
+    return History(mashup for mashup in history if not any(api in apis for api in mashup.apis))
 
 
 def _asked(
-    splits: data.Splits, past: History, few: frozenset[str], options: argparse.Namespace
+    splits: data.Splits, past: History, few: Catalog, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """Ask the routers, print the table, and return its rows."""
     found = []
     for name, build in ROUTERS.items():
         router = build(splits.catalog, past)
         for split, held_out in splits.held_out.items():
-            for kind, own in (("warm", _within(held_out, few)), ("cold", _without(held_out, few))):
+            for kind, own in (("warm", held_out.known_to(few)), ("cold", _without(held_out, few))):
                 requests = data.limited(own, options.limit, options.seed)
                 if not len(requests):
                     continue

@@ -33,7 +33,7 @@ from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.linear import MOST_PRODUCTS
 from cnp_router.training.postings import EXACT
 from cnp_router.training.ranker import Example
-from cnp_router.training.splits import Split, by_train
+from cnp_router.training.splits import Split, by_train, hiding
 from cnp_router.training.vector_index import VectorIndex
 from cnp_router.training.views import (
     Behind,
@@ -245,7 +245,7 @@ class FittedViews:
         if len(self.asked) == 1 or not len(asked.split.hidden):
             return views
         # What is hidden has no part in what is known of the others.
-        seen = _hiding(past.usage[asked.split.train], asked.split.hidden)
+        seen = hiding(past.usage[asked.split.train], asked.split.hidden)
         catalog = past.specifications.catalog
         same = CatalogChange.between(catalog, catalog)
         return views.synced(catalog, seen, past.membership, same)
@@ -276,7 +276,7 @@ def _fitted(past: Past, asked: Sequence[_Asked]) -> FittedViews:
     split = asked[0].split
     usage = past.usage[split.train]
     if len(asked) == 1 and len(split.hidden):
-        usage = _hiding(usage, split.hidden)
+        usage = hiding(usage, split.hidden)
     return FittedViews(past.views(split.train, usage), asked)
 
 
@@ -296,15 +296,6 @@ def _looked(past: Past, fitted: FittedViews, piece: _Piece) -> Any:
     if piece.part == "around":
         return past.around(views, asked)
     return past.looked(views, asked, *piece.part)
-
-
-def _hiding(usage: sparse.csr_array, apis: NDArray[Any]) -> sparse.csr_array:
-    """Return what was used without the uses of some APIs."""
-    visible = np.ones(usage.shape[1], dtype=np.float32)
-    visible[apis] = 0
-    hidden = sparse.csr_array(usage @ sparse.diags_array(visible))
-    hidden.eliminate_zeros()
-    return hidden
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,10 @@ _TOGETHER = 256  # requests
 class Example:
     """One past request as a training example, out of fold: its views do not know it.
 
-    `past` and `neighbours` are of the history that they were fitted on, of which they hid that
-    of some APIs if it is `hidden`; `used` holds the positions of the APIs that it used. The same
-    `request` may be looked at more than once. It was asked `months` after the end of that history,
-    or before it; `behind` says what was no candidate.
+    `past` and `neighbours` are of the history that they were fitted on. It is `hidden` if they hid
+    that of more APIs than new requests will meet: then it calibrates nothing. `used` holds the
+    positions of the APIs that it used. The same `request` may be looked at more than once. It was
+    asked `months` after the end of that history, or before it; `behind` says what was no candidate.
     """
 
     past: CoUsageFeatures

@@ -11,13 +11,21 @@ from scipy import sparse
 
 from cnp_router.training.corpus import MANY
 
-__all__ = ["MOST_SPLITS", "Split", "by_train", "dated_splits", "hiding_more", "random_splits"]
+__all__ = [
+    "MOST_SPLITS",
+    "Split",
+    "by_train",
+    "dated_splits",
+    "hiding",
+    "hiding_more",
+    "random_splits",
+]
 
 # Share of the APIs whose history each fold hides. The folds that hide none calibrate the
 # probabilities: they are as new requests will be.
 HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
-# Where a share of the catalog was never used, so much of it of what will be needed is expected to
-# have no history, at least.
+# Of what will be needed, at least this share of the unused share of a catalog is expected to have
+# no history.
 UNUSED_NEEDED = 0.1
 # With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is.
 LITTLE_FOLDS = 10
@@ -88,22 +96,31 @@ def hiding_more(
     nothing served. Long histories stay as they are.
     """
     n_mashups, n_apis = usage.shape
-    used = np.unique(usage.indices)
-    wanted = UNUSED_NEEDED * (1 - len(used) / max(n_apis, 1))
+    found, used = list(splits), np.unique(usage.indices)
+    if n_mashups > FEW or len(used) == n_apis:
+        return found
+    wanted = UNUSED_NEEDED * (1 - len(used) / n_apis)
     share = wanted - _share_of_cold([each for each in splits if each.is_natural], usage)
-    if share <= 0 or n_mashups > FEW:
-        return list(splits)
-    found = list(splits)
+    if share <= 0:
+        return found
     for number, split in enumerate(splits):
         if split.is_random:
             more = _some(used, share, random_state + number)
             hidden = more if split.is_natural else split.hidden
-            visible = np.ones(n_apis, dtype=np.float32)
-            visible[hidden] = 0
-            train = split.train[usage[split.train] @ visible > 0]
+            left = hiding(usage[split.train], hidden)
+            train = split.train[np.diff(left.indptr) > 0]
             if len(train):
                 found[number] = replace(split, train=train, hidden=hidden)
     return found
+
+
+def hiding(usage: sparse.csr_array, apis: NDArray[np.intp]) -> sparse.csr_array:
+    """Return what was used without the uses of some APIs."""
+    visible = np.ones(usage.shape[1], dtype=np.float32)
+    visible[apis] = 0
+    hidden = sparse.csr_array(usage @ sparse.diags_array(visible))
+    hidden.eliminate_zeros()
+    return hidden
 
 
 def _share_of_cold(splits: Sequence[Split], usage: sparse.csr_array) -> float:

@@ -16,6 +16,7 @@ from cnp_router.training.ranker import Example
 __all__ = ["N_FEATURES", "Tail"]
 
 N_FEATURES = 5
+_OF_TIME = slice(3, 5)  # of the features
 # Standard deviation, of the logarithm of months after the history, below which they teach nothing:
 # what a few days later tell would be taken far beyond them, to a year.
 _LEAST_SPREAD = 0.1
@@ -51,7 +52,7 @@ class Tail(Part):
         weight[n_missed:] = np.concatenate([example.behind.sizes for example in examples])
         precision = np.diag([*[1.0] * N_FEATURES, 1e-6])
         scale = np.maximum(X.std(axis=0), 1e-6)
-        scale[3:][scale[3:] < _LEAST_SPREAD] = np.inf
+        scale[_OF_TIME][scale[_OF_TIME] < _LEAST_SPREAD] = np.inf
         # Newton's method: where so few are needed, others stop before they have begun.
         prior = Gaussian(X.mean(axis=0), scale, np.zeros(N_FEATURES + 1), precision)
         return cls(Logistic.fit(X, y, prior=prior, weight=weight))
