@@ -28,7 +28,13 @@ from cnp_router.training.examples import Fold, Past, whole_views
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import Ranker, RankerPrior
-from cnp_router.training.splits import MOST_SPLITS, dated_splits, hiding_more, random_splits
+from cnp_router.training.splits import (
+    MOST_SPLITS,
+    dated_splits,
+    hiding_more,
+    random_splits,
+    unused_weights,
+)
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import CategoryView
 from cnp_router.version import __version__
@@ -163,6 +169,7 @@ def _fit(
         prior=RankerPrior.at(n, views),
         random_state=random_state,
         pool=pool,
+        api_weights=unused_weights(splits, past.usage),
     )
     completion = Completion.fit(examples, answers, random_state=random_state, pool=pool)
     tail = Tail.fit(examples) if n > MOST else Tail(None)

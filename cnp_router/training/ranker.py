@@ -130,10 +130,12 @@ class Ranker(Part):
         random_state: int,
         pool: Pool = ALONE,
         prior: RankerPrior | None = None,
+        api_weights: NDArray[Any] | None = None,
     ) -> tuple[Ranker, list[NDArray[Any]]]:
         """Fit it, and return the probabilities of each example's candidates, out of fold, too.
 
-        With a `prior`, there may be few examples, or none.
+        With a `prior`, there may be few examples, or none. `api_weights`, one of each API of the
+        catalog, say how much the trees learn from it as a candidate.
         """
         first = _fit_first(examples, random_state, prior)
         if prior is not None and len(examples) < MIN_FOR_TREES:
@@ -145,7 +147,11 @@ class Ranker(Part):
         rank = np.concatenate([lists.rank[lists.kept] for _, lists in runs])
         sizes = np.concatenate([lists.n_kept for _, lists in runs])
         requests = np.array([example.request for example in examples])
-        log_odds, parts = _fit_parts(X, y, rank, requests.repeat(sizes), random_state, pool)
+        weight = None
+        if api_weights is not None:
+            kept = np.concatenate([lists.positions[lists.kept] for _, lists in runs])
+            weight = api_weights[kept]
+        log_odds, parts = _fit_parts(X, y, rank, weight, requests.repeat(sizes), random_state, pool)
         trust = len(examples) / (len(examples) + HALF_TRUST)
         blend = trust * log_odds + (1 - trust) * x
         is_natural = np.array([not example.hidden for example in examples])
@@ -299,6 +305,7 @@ def _fit_parts(
     X: NDArray[Any],
     y: NDArray[Any],
     rank: NDArray[Any],
+    weight: NDArray[Any] | None,
     requests: NDArray[Any],
     random_state: int,
     pool: Pool,
@@ -309,7 +316,7 @@ def _fit_parts(
     """
     distinct, which = np.unique(requests, return_inverse=True)
     place = np.random.default_rng(random_state).permutation(len(distinct))[which]
-    shared = pool.share((X, y, rank, place, random_state))
+    shared = pool.share((X, y, rank, weight, place, random_state))
     both = list(pool.each(_fit_part, range(N_PARTS), shared))
     answers = np.empty(len(y))
     for number, (_, outside) in enumerate(both):
@@ -319,16 +326,21 @@ def _fit_parts(
 
 def _fit_part(shared: tuple[Any, ...], number: int) -> tuple[BoostedTrees, NDArray[Any]]:
     """Return the trees of a part, and their log-odds of the rows in it, as a piece of work."""
-    X, y, rank, place, random_state = shared
+    X, y, rank, weight, place, random_state = shared
     held_out = place % N_PARTS == number
     rows = np.flatnonzero(~held_out & (place < N_PARTS * MOST_REQUESTS))
-    rows, weight = _telling(rows, y[rows], rank[rows], random_state + number)
-    trees = BoostedTrees.fit(X[rows], y[rows], weight, random_state + number)
+    own = None if weight is None else weight[rows]
+    rows, own = _telling(rows, y[rows], rank[rows], own, random_state + number)
+    trees = BoostedTrees.fit(X[rows], y[rows], own, random_state + number)
     return trees, trees.log_odds(X[held_out])
 
 
 def _telling(
-    rows: NDArray[Any], y: NDArray[Any], rank: NDArray[Any], random_state: int
+    rows: NDArray[Any],
+    y: NDArray[Any],
+    rank: NDArray[Any],
+    weight: NDArray[Any] | None,
+    random_state: int,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Return the rows to fit trees on, and their weights.
 
@@ -336,12 +348,14 @@ def _telling(
     left out, and the others count for them.
     """
     if len(rows) <= MANY_ROWS:
-        return rows, None
+        return rows, weight
     is_first = y | (rank < N_FIRST)
     drawn = np.random.default_rng(random_state).random(len(rows)) < SHARE_BEHIND
-    weight = np.where(is_first, 1.0, 1 / SHARE_BEHIND)
+    counts = np.where(is_first, 1.0, 1 / SHARE_BEHIND)
+    if weight is not None:
+        counts *= weight
     kept = is_first | drawn
-    return rows[kept], weight[kept]
+    return rows[kept], counts[kept]
 
 
 def _fit_rest(runs: Sequence[tuple[Sequence[Example], Shortlists]]) -> Logistic:

@@ -13,10 +13,12 @@ from cnp_router.training.splits import (
     MAX_EXAMPLES,
     MOST_SPLITS,
     UNUSED_NEEDED,
+    UNUSED_WEIGHT,
     by_train,
     dated_splits,
     hiding_more,
     random_splits,
+    unused_weights,
 )
 
 
@@ -120,6 +122,14 @@ def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
     assert all(old is new for old, new in zip(before, after, strict=True))
 
 
+def test_what_nothing_used_counts_less_only_where_more_is_hidden():
+    splits = random_splits(600, 400, dated=False, random_state=0)
+    used = usage(600, 40, 400)
+    assert unused_weights(splits, used) is None
+    weights = unused_weights(hiding_more(splits, used, random_state=0), used)
+    np.testing.assert_array_equal(weights, [1.0] * 40 + [UNUSED_WEIGHT] * 360)
+
+
 def test_a_history_is_never_hidden_whole():
     before = random_splits(15, 200, dated=False, random_state=0)
     for split in hiding_more(before, usage(15, 1, 200), random_state=0):
@@ -127,14 +137,27 @@ def test_a_history_is_never_hidden_whole():
         assert not len(split.hidden)
 
 
-def test_who_has_seen_few_tools_in_use_finds_the_others_too(monkeypatch):
+def asked_for_others(n_used):
+    """Return what a fit on requests for the most used APIs says to requests for none of them."""
     sample = load_sample()
     used = [api for mashup in sample.history for api in mashup.apis]
-    few = set(sorted(set(used), key=lambda api: (-used.count(api), api))[:30])
+    few = set(sorted(set(used), key=lambda api: (-used.count(api), api))[:n_used])
     past = History([mashup for mashup in sample.history if set(mashup.apis) <= few])
     others = History([m for m in sample.history if not few & set(m.apis)][:150])
-    found = evaluate(fit_router(sample.catalog, past), others).to_dict()
+    return evaluate(fit_router(sample.catalog, past), others).to_dict()
+
+
+def test_who_has_seen_few_tools_in_use_finds_the_others_too(monkeypatch):
+    found = asked_for_others(30)
     monkeypatch.setattr("cnp_router.training.fit.hiding_more", lambda splits, *_, **__: splits)
-    before = evaluate(fit_router(sample.catalog, past), others).to_dict()
+    before = asked_for_others(30)
     assert found["ranking"]["recall@5"] > before["ranking"]["recall@5"] + 0.04
     assert found["recipients"]["recall"] > before["recipients"]["recall"] + 0.04
+
+
+def test_tools_that_nobody_tried_are_found_better_if_they_count_less_as_not_needed(monkeypatch):
+    found = asked_for_others(45)
+    monkeypatch.setattr("cnp_router.training.fit.unused_weights", lambda *_: None)
+    before = asked_for_others(45)
+    assert found["ranking"]["recall@5"] > before["ranking"]["recall@5"] + 0.03
+    assert found["recommendation"]["f1"] > before["recommendation"]["f1"] + 0.02
