@@ -65,7 +65,7 @@ class Completion(Part):
             for example, text in zip(examples, out_of_fold, strict=True)
             for known in _parts_known(example.used, rng)
         ]
-        if sum(not example.hidden for example, *_ in tasks) < MIN_NATURAL:
+        if sum(example.is_natural for example, *_ in tasks) < MIN_NATURAL:
             return cls(None)
         kept = np.sort(rng.permutation(len(tasks))[:MAX_EXAMPLES])
         ranker, _ = Ranker.fit(

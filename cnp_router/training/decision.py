@@ -338,7 +338,7 @@ def judged(
         [
             Answer(p, example.labels, behind, own, example.months)
             for example, p, behind, own in zip(examples, answers, missed, served, strict=True)
-            if not example.hidden
+            if example.is_natural
         ],
         n_mashups,
         prior,

@@ -182,7 +182,7 @@ class Past:
         requests = replace(requests, day=day)
         used = self._used(rows)
         none: Any = None
-        found = looked_at(views, requests, rows, used, not split.is_natural)
+        found = looked_at(views, requests, rows, used, split.is_natural)
         return [(replace(example, past=none), scores) for example, scores in found]
 
     def around(self, views: Views, asked: _Asked) -> list[Look]:
@@ -312,7 +312,7 @@ def looked_at(
     requests: EncodedRequests,
     numbers: NDArray[Any],
     used: list[NDArray[Any]],
-    hidden: bool = False,
+    is_natural: bool = True,
 ) -> Iterator[tuple[Example, NDArray[Any]]]:
     """Yield requests that some views do not know as examples, and the scores of the categories.
 
@@ -329,7 +329,10 @@ def looked_at(
             months = views.corpus.months_after(float(requests.day[row]))
             number, serving = int(numbers[row]), used[int(row)]
             behind = _behind(own, serving, views.corpus, number % GROUPED_EVERY == 0)
-            yield Example(co_usage, around, own, serving, hidden, number, months, behind), scores
+            yield (
+                Example(co_usage, around, own, serving, is_natural, number, months, behind),
+                scores,
+            )
 
 
 def _batch_size(n_apis: int) -> int:

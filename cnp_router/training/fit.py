@@ -186,7 +186,7 @@ def _fit(
     classes = past.classes
     categories = None
     if classes:
-        natural = [(example.used, scores) for example, scores in found if not example.hidden]
+        natural = [(example.used, scores) for example, scores in found if example.is_natural]
         categories = CategoryClassifier(random_state=random_state).assemble(
             past.encoders.word,
             classes,

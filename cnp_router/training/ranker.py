@@ -49,17 +49,18 @@ _TOGETHER = 256  # requests
 class Example:
     """One past request as a training example, out of fold: its views do not know it.
 
-    `past` and `neighbours` are of the history that they were fitted on. It is `hidden` if they hid
-    that of more APIs than new requests will meet: then it calibrates nothing. `used` holds the
-    positions of the APIs that it used. The same `request` may be looked at more than once. It was
-    asked `months` after the end of that history, or before it; `behind` says what was no candidate.
+    `past` and `neighbours` are of the history that they were fitted on. If that of more APIs was
+    hidden than new requests will meet, it is not `is_natural`, and calibrates nothing. `used` holds
+    the positions of the APIs that it used. The same `request` may be looked at more than once. It
+    was asked `months` after the end of that history, or before it; `behind` says what was no
+    candidate.
     """
 
     past: CoUsageFeatures
     neighbours: Neighbours
     candidates: Candidates
     used: NDArray[Any]
-    hidden: bool
+    is_natural: bool
     request: int
     months: float
     behind: Behind
@@ -154,7 +155,7 @@ class Ranker(Part):
         log_odds, parts = _fit_parts(X, y, rank, weight, requests.repeat(sizes), random_state, pool)
         trust = len(examples) / (len(examples) + HALF_TRUST)
         blend = trust * log_odds + (1 - trust) * x
-        is_natural = np.array([not example.hidden for example in examples])
+        is_natural = np.array([example.is_natural for example in examples])
         natural = is_natural.repeat(sizes)
         scale = Logistic.fit(blend[natural, None], y[natural], C=1e6)
         rest = _fit_rest(runs)
@@ -362,7 +363,7 @@ def _fit_rest(runs: Sequence[tuple[Sequence[Example], Shortlists]]) -> Logistic:
     X = [np.zeros((0, N_REST_FEATURES))]
     y = [np.zeros(0, dtype=bool)]
     for examples, lists in runs:
-        is_natural = np.array([not example.hidden for example in examples])
+        is_natural = np.array([example.is_natural for example in examples])
         natural = is_natural.repeat(lists.sizes)[lists.left]
         X.append(lists.rest_features()[natural])
         y.append(_labels(examples)[lists.left[natural]])

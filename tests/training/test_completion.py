@@ -29,12 +29,13 @@ def past():
     return CoUsageFeatures(Corpus(index, usage, nothing, *[None] * 7), CoOccurrence.of(usage))
 
 
-def examples_of(past, used, *, hidden=False):
+def examples_of(past, used, *, is_natural=True):
     """Return examples whose text suggests every API, and does not say which were used."""
     rng = np.random.default_rng(0)
     found = Candidates(np.arange(N), np.zeros((N, 3), dtype=np.float32))
     examples = [
-        Example(past, NONE, found, np.array(u), hidden, i, 0.0, NOTHING) for i, u in enumerate(used)
+        Example(past, NONE, found, np.array(u), is_natural, i, 0.0, NOTHING)
+        for i, u in enumerate(used)
     ]
     text = [rng.uniform(0.1, 0.3, N) for _ in used]
     return examples, text
@@ -89,7 +90,7 @@ def test_with_too_little_to_learn_from_the_text_decides(past, used):
 
 
 def test_examples_whose_history_is_hidden_do_not_calibrate(past):
-    examples = examples_of(past, PAIRS, hidden=True)
+    examples = examples_of(past, PAIRS, is_natural=False)
     assert Completion.fit(*examples, random_state=0).ranker is None
 
 

@@ -429,7 +429,7 @@ class TestBehindTheShortlist:
             return found, Shortlists.of(Logistic(np.ones(1), 0.0), [found])
 
         found, lists = seen(n_rows + 40)
-        example = Example(None, None, found, np.array([0]), False, 0, 0.0, behind=None)
+        example = Example(None, None, found, np.array([0]), True, 0, 0.0, behind=None)
         rest = _fit_rest([([example], lists)])
         _, others = seen(45)
         left, features = others.left, others.rest_features()

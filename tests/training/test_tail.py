@@ -25,7 +25,7 @@ def examples(n, seed=0):
         needed = rng.random(200) < p
         pairs = np.stack([naming, counts])
         behind = Behind(pairs[:, needed], pairs, np.ones(200))
-        found.append(Example(None, None, None, np.zeros(0), False, 0, months, behind))
+        found.append(Example(None, None, None, np.zeros(0), True, 0, months, behind))
     return found
 
 
@@ -61,7 +61,7 @@ def test_what_was_missed_is_among_what_it_judges():
 
 def test_where_nothing_was_ever_missed_nothing_is_probable():
     nothing = Behind(np.zeros((2, 0)), np.array([[0, 1], [0, 4]]), np.ones(2))
-    tail = Tail.fit([Example(None, None, None, np.zeros(0), False, 0, 0.0, nothing)] * 20)
+    tail = Tail.fit([Example(None, None, None, np.zeros(0), True, 0, 0.0, nothing)] * 20)
     assert tail.model is None
     assert tail.probabilities(np.array([0, 9]), np.array([0.0, 9.0]), 0.0).tolist() == [0, 0]
 
