@@ -84,6 +84,7 @@ def _asked(
                     continue
                 said = evaluate(router, requests, scheduler=options.scheduler).to_dict()
                 figures = {title: said[group][key] for title, group, key in _FIGURES}
+                figures["nothing fits"] = said["nothing_fits_rate"]
                 figures["confident"] = 1 - said["fallback_rate"]
                 figures["covered if confident"] = said["complete_if_sure"]
                 about = {"split": split, "kind": kind, "router": name, "n": len(requests)}

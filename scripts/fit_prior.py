@@ -36,18 +36,17 @@ from cnp_router.training.answerable import (
     SAID,
     SERVED,
     Judge,
-    Look,
     Manner,
     fitting,
     log_probabilities,
     look_weights,
-    looks,
     sides,
 )
 from cnp_router.training.corpus import usage_matrix
 from cnp_router.training.decision import CONFIDENCE, Answer, Decision, confidence_rows
 from cnp_router.training.examples import Past, looked_at
 from cnp_router.training.linear import Logistic, level, sigmoid
+from cnp_router.training.looks import Look, looks
 from cnp_router.training.prior import (
     PRIOR_FILE,
     WEIGHT,

@@ -4,11 +4,13 @@ Of these there are three kinds: past requests looked at as if what they needed, 
 had never been in the catalog; the same without their whole main category; and the bundled texts of
 nothing. Two judges look at a request: one at how it is said, the other at how well anything fits.
 Their evidence may only rise with similarity: what falls is an accident of how absence is simulated.
+Of what nobody tried, where that is much of a catalog, requests are expected to be said as it is
+described.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, TypeVar
@@ -18,15 +20,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.text import TfidfEncoder, content_words
-from cnp_router.text.entries import entries
-from cnp_router.training.co_occurrence import CoOccurrence
-from cnp_router.training.corpus import Specifications
-from cnp_router.training.encoders import EncodedRequests
-from cnp_router.training.keyed import scattered
 from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid, single_class
+from cnp_router.training.looks import Kind, Look
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import AnswerablePrior
-from cnp_router.training.views import Candidates, CoUsageView, Views
+from cnp_router.training.views import Candidates
 
 __all__ = [
     "BOTH",
@@ -34,12 +32,10 @@ __all__ = [
     "SERVED",
     "Answerable",
     "Judge",
-    "Look",
     "Manner",
     "fitting",
     "log_probabilities",
     "look_weights",
-    "looks",
     "said",
     "sides",
     "strength",
@@ -47,16 +43,17 @@ __all__ = [
 
 T = TypeVar("T")
 Judge = Literal["says", "fits", "both"]
-Kind = Literal["whole", "shortened", "without", "without category", "written", "joined"]
-
-# Specifications more alike than this can stand in for each other.
-TWINS = 0.35
-SHORT = 7  # words
 MAX_TEXTS = 1_000  # of each kind from which the manner is learned
 _BEST = 5  # candidates that are expected together
 # What each kind weighs, in the weight of all whole past requests: in how a request is said, and
 # in how well anything fits it.
-_SAYS: dict[Kind, float] = {"whole": 1.0, "shortened": 0.3, "written": 2.0, "joined": 1.0}
+_SAYS: dict[Kind, float] = {
+    "whole": 1.0,
+    "shortened": 0.3,
+    "written": 2.0,
+    "joined": 1.0,
+    "described": 2.0,
+}
 _FITS: dict[Kind, float] = {
     "whole": 1.0,
     "shortened": 0.2,
@@ -75,129 +72,7 @@ SAID = ("sounding", "familiar", "known")
 BOTH = ("says", "fits")
 _MANNER_C = 10.0
 SERVED = 0.87
-
-
-@dataclass(frozen=True, eq=False)
-class Look:
-    """A request as views that do not know it see it: what was needed is absent, or nothing is.
-
-    `used` holds the positions of what serves it, none if nothing does. `seen` says whether the
-    encoders have seen its text; `fold` tells the views apart.
-    """
-
-    kind: Kind
-    text: str
-    candidates: Candidates
-    co_usage: CoOccurrence
-    used: NDArray[Any]
-    seen: bool
-    fold: int
-
-
-def looks(
-    views: Views,
-    requests: EncodedRequests,
-    used: Sequence[NDArray[Any]],
-    written: Sequence[str],
-    *,
-    seed: int,
-    seen: bool = True,
-) -> Iterator[Look]:
-    """Yield requests shortened and as if nothing served them, and the texts of nothing.
-
-    The views do not know the requests, of which each used something; `seen` says whether the
-    encoders do.
-    """
-    index = views.corpus.specifications
-    rng = np.random.default_rng(seed)
-    none = np.zeros(0, dtype=np.intp)
-    twins = [_with_twins(index, needed) for needed in used]
-    wider = [_with_category(index, *pair) for pair in zip(used, twins, strict=True)]
-    absent: tuple[tuple[Kind, Any], ...] = (("without", twins), ("without category", wider))
-    for kind, gone in absent:
-        batch = views.batch(requests, gone)
-        yield from _seen(views, batch, kind, [none] * len(requests), seen, seed)
-    parts = [cut for text in requests.texts for cut in (_first(text), _span(text, rng))]
-    needed = [own for own in used for _ in range(2)]
-    joined = _joined(written, rng)
-    # All are asked on the days of the requests: their dates must not tell them apart.
-    of_two = np.repeat(requests.day, 2)
-    of_some = np.resize(requests.day, len(written)) if len(requests) else None
-    for kind, texts, serving, is_seen, day in (
-        ("shortened", parts, needed, seen, of_two),
-        ("written", list(written), [none] * len(written), False, of_some),
-        ("joined", joined, [none] * len(joined), False, of_some if joined else None),
-    ):
-        batch = views.batch(index.encoders.encode(texts, day))
-        yield from _seen(views, batch, kind, serving, is_seen, seed)
-
-
-def _seen(
-    views: Views, batch: Any, kind: Any, used: Sequence[NDArray[Any]], seen: bool, fold: int
-) -> Iterator[Look]:
-    co_usage = views[CoUsageView].pairs
-    found = views.candidates(batch) if len(batch) else []
-    for text, own, serving in zip(batch.requests.texts, found, used, strict=True):
-        yield Look(kind, text, own, co_usage, serving, seen, fold)
-
-
-def _with_twins(index: Specifications, needed: NDArray[Any]) -> NDArray[Any]:
-    """Return the needed APIs, and all whose specifications can stand in for theirs."""
-    rows, columns = index.word_columns, index.once("words by api", lambda: _by_api(index))
-    twins = [needed]
-    for position in needed:
-        own = entries(columns, np.array([position]))
-        if not len(own.index):
-            continue
-        # Who shares none of the words that weigh most, cannot be so alike by all others: these
-        # leave too little of the length (the inequality of Cauchy and Schwarz).
-        order = np.argsort(-own.data, kind="stable")
-        left = np.square(own.data[order], dtype=np.float64)[::-1].cumsum()[::-1]
-        telling = own.index[order[left > TWINS**2]]
-        others = np.unique(entries(rows, telling).index)
-        found = entries(columns, others)
-        products = scattered(own.index, own.data, found.index, columns.shape[0]) * found.data
-        alike = np.bincount(np.repeat(np.arange(len(others)), found.sizes), products, len(others))
-        twins.append(others[alike > TWINS])
-    return np.unique(np.concatenate(twins))
-
-
-def _by_api(index: Specifications) -> sparse.csc_array:
-    return sparse.csc_array(index.word_columns)
-
-
-def _with_category(index: Specifications, needed: NDArray[Any], also: NDArray[Any]) -> NDArray[Any]:
-    """Return who is absent, and all whose main category, the first, is one of the needed."""
-    by_category = index.once("by main category", lambda: _by_main_category(index))
-    main = {name for i in needed for name in index.catalog[int(i)].categories[:1]}
-    return np.unique(np.concatenate([also, *(by_category[name] for name in sorted(main))]))
-
-
-def _by_main_category(index: Specifications) -> dict[str, NDArray[Any]]:
-    found: dict[str, list[int]] = {}
-    for i, api in enumerate(index.catalog):
-        for name in api.categories[:1]:
-            found.setdefault(name, []).append(i)
-    return {name: np.array(own, dtype=np.intp) for name, own in found.items()}
-
-
-def _first(text: str) -> str:
-    return " ".join(text.split()[:SHORT])
-
-
-def _span(text: str, rng: np.random.Generator) -> str:
-    words = text.split()
-    size = min(int(rng.integers(3, 13)), len(words))
-    start = int(rng.integers(0, len(words) - size + 1))
-    return " ".join(words[start : start + size])
-
-
-def _joined(texts: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """Return as many texts again, each of two to four joined, so that length tells nothing."""
-    if len(texts) < 2:
-        return []
-    sizes = np.minimum(rng.integers(2, 5, len(texts)), len(texts))
-    return [". ".join(texts[i] for i in rng.choice(len(texts), n, replace=False)) for n in sizes]
+_LEAST_COLD = 20  # requests that tell what is answered to those of what nobody tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +102,8 @@ class Answerable(Part):
 
     `says` judges by `said`, `fits` by `_fitting`; `both` by the logarithms of what these two say,
     as if one met many requests that nothing serves. `level` is added to its log-odds, so that past
-    requests, all of which something served, get `SERVED` on average.
+    requests, all of which something served, get `SERVED` on average, and so do those of them of
+    which all that served them was hidden.
     """
 
     manner: Manner
@@ -267,6 +143,9 @@ class Answerable(Part):
         both = _judge(evidence, serves, look_weights(seen, "both"), at("both", BOTH))
         whole = np.array([look.kind == "whole" for look in seen], dtype=bool)
         added = level(both.log_odds(evidence[whole]), SERVED) if whole.any() else 0.0
+        cold = np.array([look.is_cold for look in seen], dtype=bool)
+        if cold.sum() >= _LEAST_COLD:
+            added = max(added, level(both.log_odds(evidence[cold]), SERVED))
         if prior is not None:
             added = prior.level.blended(added, int(whole.sum()), n_mashups)
         return cls(manner, says, fits, both, added), evidence
@@ -439,6 +318,7 @@ def _fit_manner(
     asked = [*_some(of.get("whole", [])), *_some(of.get("shortened", []))]
     joined = of.get("joined", [])
     beside = _some(specifications)
+    places = _some(range(len(specifications)))
     manner = Manner.fit(
         [*beside, *(seen[i].text for i in asked)],
         [*written, *(seen[i].text for i in joined)],
@@ -451,9 +331,11 @@ def _fit_manner(
     out = np.zeros(len(seen))
     for number in np.unique(half):
         rows = chosen[half[chosen] != number]
-        is_asked = np.concatenate([serves[rows], np.ones(len(beside), dtype=bool)])
-        weights, intercept = _linear(sparse.vstack([X[rows], Z]), is_asked)
         own = half == number
+        theirs = {int(seen[i].used[0]) for i in of.get("described", []) if own[i]}
+        others = np.array([place not in theirs for place in places], dtype=bool)
+        is_asked = np.concatenate([serves[rows], np.ones(others.sum(), dtype=bool)])
+        weights, intercept = _linear(sparse.vstack([X[rows], Z[others]]), is_asked)
         out[own] = X[own] @ weights + intercept
     return manner, out
 

@@ -18,6 +18,7 @@ from cnp_router.text import specification_text
 from cnp_router.training.answerable import SERVED, Answerable
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
+from cnp_router.training.looks import described
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import Prior
 from cnp_router.training.ranker import Ranker
@@ -304,13 +305,15 @@ def judged(
     tail: Tail,
     views: Views,
     written: Sequence[str],
+    untried: NDArray[np.intp],
     n_mashups: int,
     prior: Prior | None,
 ) -> tuple[Answerable, Decision]:
     """Learn whether anything serves a request, and the decision, from what the folds saw.
 
     `answers` are the ranker's, out of fold, to the examples of all folds; `written` are the texts
-    of nothing. With a `prior`, there may be few mashups, or none.
+    of nothing; what is `untried` says how it may be asked for. With a `prior`, there may be few
+    mashups, or none.
     """
     whole = [look for fold in folds for look in fold.whole]
     others = [look for fold in folds for look in fold.others]
@@ -319,6 +322,10 @@ def judged(
         if fold.others:  # all looked at through the same views
             found = [look.candidates for look in fold.others]
             probabilities.extend(ranker.each(fold.others[0].co_usage, found))
+    if len(untried) and whole:
+        asked_for = described(untried, views, whole[0])
+        others += asked_for
+        probabilities += [np.zeros(0)] * len(asked_for)
     specifications = views.corpus.specifications
     texts = [specification_text(api) for api in specifications.catalog]
     answerable, evidence = Answerable.fit(

@@ -18,7 +18,6 @@ from cnp_router.pool import ALONE, Pool
 from cnp_router.routing.head import is_in
 from cnp_router.text import specification_text
 from cnp_router.text.entries import entries
-from cnp_router.training.answerable import Look, looks
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import (
@@ -31,6 +30,7 @@ from cnp_router.training.corpus import (
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.linear import MOST_PRODUCTS
+from cnp_router.training.looks import Look, looks
 from cnp_router.training.postings import EXACT
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split, by_train, hiding
@@ -167,9 +167,12 @@ class Past:
         past, around, *pieces = found
         past.specifications = self.specifications.latent  # they were left out on the way
         seen = [(replace(e, past=past), scores) for own in pieces for e, scores in own]
-        texts = self.requests.texts
+        texts, hidden = self.requests.texts, asked.split.hidden
         whole = [
-            Look("whole", texts[e.request], e.candidates, past.co_usage, e.used, True, asked.seed)
+            Look(
+                *("whole", texts[e.request], e.candidates, past.co_usage, e.used, True, asked.seed),
+                is_cold=e.is_natural and 0 < len(e.used) == np.count_nonzero(is_in(e.used, hidden)),
+            )
             for e, _ in seen
         ]
         return Fold(seen, whole, [replace(look, co_usage=past.co_usage) for look in around])

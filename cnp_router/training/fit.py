@@ -33,7 +33,7 @@ from cnp_router.training.splits import (
     dated_splits,
     hiding_more,
     random_splits,
-    unused_weights,
+    untried_of,
 )
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import CategoryView
@@ -147,6 +147,7 @@ def _fit(
     dense = None if encoder is None else DenseEncoder.of(encoder)
     past = Past.of(catalog, history, random_state=random_state, dense=dense, pool=pool)
     splits = hiding_more(splits, past.usage, random_state=random_state)
+    untried = untried_of(splits, past.usage)
     written = load_out_of_scope(catalog)
     progress("folds", 1, steps)
     shared = pool.share(past)
@@ -169,7 +170,7 @@ def _fit(
         prior=RankerPrior.at(n, views),
         random_state=random_state,
         pool=pool,
-        api_weights=unused_weights(splits, past.usage),
+        untried=untried,
     )
     completion = Completion.fit(examples, answers, random_state=random_state, pool=pool)
     tail = Tail.fit(examples) if n > MOST else Tail(None)
@@ -180,6 +181,7 @@ def _fit(
         tail,
         views,
         written,
+        untried,
         n,
         prior if n <= MOST else None,
     )

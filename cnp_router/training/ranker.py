@@ -38,6 +38,9 @@ LEVELS = ("share", "log-odds")  # what a first stage without trees is calibrated
 # With fewer past requests trees lose to the first stage; with as many, both decide alike.
 MIN_FOR_TREES = 100
 HALF_TRUST = 100.0
+# What nobody tried is unlabelled rather than not needed (Elkan and Noto, "Learning classifiers from
+# only positive and unlabeled data", 2008): as that, it counts less.
+UNTRIED_WEIGHT = 0.25
 HALF_SCALE = 10.0  # mashups after which the odds themselves count half in the calibration
 # What is observed weighs no more than so many requests: it is of those APIs that were chosen.
 MOST_EVIDENCE = 100
@@ -131,12 +134,12 @@ class Ranker(Part):
         random_state: int,
         pool: Pool = ALONE,
         prior: RankerPrior | None = None,
-        api_weights: NDArray[Any] | None = None,
+        untried: Sequence[int] | NDArray[np.intp] = (),
     ) -> tuple[Ranker, list[NDArray[Any]]]:
         """Fit it, and return the probabilities of each example's candidates, out of fold, too.
 
-        With a `prior`, there may be few examples, or none. `api_weights`, one of each API of the
-        catalog, say how much the trees learn from it as a candidate.
+        With a `prior`, there may be few examples, or none. The trees learn less from the `untried`
+        APIs, given by their positions, as candidates.
         """
         first = _fit_first(examples, random_state, prior)
         if prior is not None and len(examples) < MIN_FOR_TREES:
@@ -149,9 +152,9 @@ class Ranker(Part):
         sizes = np.concatenate([lists.n_kept for _, lists in runs])
         requests = np.array([example.request for example in examples])
         weight = None
-        if api_weights is not None:
+        if len(untried):
             kept = np.concatenate([lists.positions[lists.kept] for _, lists in runs])
-            weight = api_weights[kept]
+            weight = np.where(np.isin(kept, untried), UNTRIED_WEIGHT, 1.0)
         log_odds, parts = _fit_parts(X, y, rank, weight, requests.repeat(sizes), random_state, pool)
         trust = len(examples) / (len(examples) + HALF_TRUST)
         blend = trust * log_odds + (1 - trust) * x

@@ -19,7 +19,7 @@ __all__ = [
     "hiding",
     "hiding_more",
     "random_splits",
-    "unused_weights",
+    "untried_of",
 ]
 
 # Share of the APIs whose history each fold hides. The folds that hide none calibrate the
@@ -28,8 +28,6 @@ HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
 # Of what will be needed, at least this share of the unused share of a catalog is expected to have
 # no history.
 UNUSED_NEEDED = 0.1
-# What was never used there is rather untried than not needed: it counts less as not needed.
-UNUSED_WEIGHT = 0.25
 # With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is.
 LITTLE_FOLDS = 10
 N_RANDOM = 5
@@ -117,17 +115,14 @@ def hiding_more(
     return found
 
 
-def unused_weights(splits: Sequence[Split], usage: sparse.csr_array) -> NDArray[np.floating] | None:
-    """Return how much a ranker learns from each API of the catalog as a candidate, if not alike.
+def untried_of(splits: Sequence[Split], usage: sparse.csr_array) -> NDArray[np.intp]:
+    """Return the positions of all that nothing ever used, where splits hide more for it.
 
-    Where splits had to hide more, what nothing ever used is unlabelled (Elkan and Noto, "Learning
-    classifiers from only positive and unlabeled data", 2008), and was hardly tried.
+    Elsewhere none: all of the catalog was used, or what is asked is often new as it is.
     """
     if not any(split.is_natural and len(split.hidden) for split in splits):
-        return None
-    weights = np.full(usage.shape[1], UNUSED_WEIGHT)
-    weights[usage.indices] = 1
-    return weights
+        return _NONE
+    return np.setdiff1d(np.arange(usage.shape[1]), usage.indices)
 
 
 def hiding(usage: sparse.csr_array, apis: NDArray[np.intp]) -> sparse.csr_array:

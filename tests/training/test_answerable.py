@@ -5,7 +5,8 @@ import pytest
 
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_sample
 from cnp_router.datasets import load_out_of_scope
-from cnp_router.training.answerable import Answerable, looks
+from cnp_router.training.answerable import Answerable
+from cnp_router.training.looks import looks
 from cnp_router.training.views import HistoryView
 from cnp_router.training.views.columns import Pairs
 
@@ -197,3 +198,58 @@ def test_the_same_seed_says_the_same(sample):
 
 def test_the_bundled_texts_are_not_those_it_is_judged_by():
     assert not {*NOTHING} & {*load_out_of_scope()}
+
+
+TOOLS = {
+    "calendar": "Create, move and list calendar events and meetings",
+    "mail": "Send and search e-mail messages",
+    "weather": "Current weather and forecasts for a place",
+    "translate": "Translate text between languages",
+    "music": "Play songs and playlists",
+    "hotels": "Find and reserve hotel rooms",
+    "maps": "Directions and distances between places",
+    "news": "Latest headlines and articles by topic",
+    "recipes": "Recipes for dishes by ingredient",
+    "todo": "Keep lists of tasks and reminders",
+    "photos": "Search, crop and share pictures",
+    "taxi": "Order a taxi to an address",
+    "bank": "Balance and transfers of a bank account",
+    "git": "Commits, branches and pull requests of repositories",
+    "files": "Read and write documents in a shared folder",
+}
+TRIED = {
+    "calendar": ("set up a meeting with {} {}", "what do {} and I have to do {}", "cancel {} {}"),
+    "mail": ("write to {} about {}", "any messages from {} since {}?", "reply to {}: fine, {}"),
+    "weather": ("will it rain at {}'s {}", "ask {} how hot it gets {}", "does {} need a coat {}"),
+}
+WHO = ("Bob", "Ann", "Carol", "the landlord", "the dentist", "Maya", "Tom and Lea", "the plumber")
+WHEN = ("Monday", "tomorrow", "next week", "Friday at 3", "the 12th", "this evening", "at noon")
+
+
+@pytest.mark.parametrize("n", [40, 200])
+def test_tools_that_nobody_tried_yet_still_fit(n):
+    """A trial of three tools is no sign that requests for the others are nonsense."""
+    catalog = Catalog([Api(name, name, text) for name, text in TOOLS.items()])
+    said = [
+        (text.format(who, when), name)
+        for who in WHO
+        for when in WHEN
+        for name, texts in TRIED.items()
+        for text in texts
+    ]
+    order = np.random.default_rng(0).permutation(len(said))[:n]
+    past = [Mashup(str(i), said[i][0], (said[i][1],)) for i in order.tolist()]
+    router = fit_router(catalog, History(past))
+    for request, tool in {
+        "translate this letter into French": "translate",
+        "play some songs for the dinner": "music",
+        "put milk on my list of tasks": "todo",
+        "order a taxi to the station": "taxi",
+        "open a pull request for the fix": "git",
+        "set up a meeting with Eve on Sunday": "calendar",
+    }.items():
+        routing = router.route(request)
+        assert routing.fits, request
+        assert routing.recommendation == (tool,)
+    for text in NOTHING:
+        assert not router.route(text).fits, text

@@ -13,12 +13,11 @@ from cnp_router.training.splits import (
     MAX_EXAMPLES,
     MOST_SPLITS,
     UNUSED_NEEDED,
-    UNUSED_WEIGHT,
     by_train,
     dated_splits,
     hiding_more,
     random_splits,
-    unused_weights,
+    untried_of,
 )
 
 
@@ -122,12 +121,12 @@ def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
     assert all(old is new for old, new in zip(before, after, strict=True))
 
 
-def test_what_nothing_used_counts_less_only_where_more_is_hidden():
+def test_what_nothing_used_is_untried_only_where_more_is_hidden():
     splits = random_splits(600, 400, dated=False, random_state=0)
     used = usage(600, 40, 400)
-    assert unused_weights(splits, used) is None
-    weights = unused_weights(hiding_more(splits, used, random_state=0), used)
-    np.testing.assert_array_equal(weights, [1.0] * 40 + [UNUSED_WEIGHT] * 360)
+    assert not len(untried_of(splits, used))
+    untried = untried_of(hiding_more(splits, used, random_state=0), used)
+    np.testing.assert_array_equal(untried, np.arange(40, 400))
 
 
 def test_a_history_is_never_hidden_whole():
@@ -157,7 +156,7 @@ def test_who_has_seen_few_tools_in_use_finds_the_others_too(monkeypatch):
 
 def test_tools_that_nobody_tried_are_found_better_if_they_count_less_as_not_needed(monkeypatch):
     found = asked_for_others(45)
-    monkeypatch.setattr("cnp_router.training.fit.unused_weights", lambda *_: None)
+    monkeypatch.setattr("cnp_router.training.ranker.UNTRIED_WEIGHT", 1.0)
     before = asked_for_others(45)
     assert found["ranking"]["recall@5"] > before["ranking"]["recall@5"] + 0.03
     assert found["recommendation"]["f1"] > before["recommendation"]["f1"] + 0.02
