@@ -20,7 +20,7 @@ from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
 from cnp_router.training.looks import described
 from cnp_router.training.parts import Part
-from cnp_router.training.prior import Prior
+from cnp_router.training.prior import MOST, Prior
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.recalibration import Recalibration
 from cnp_router.training.tail import Tail
@@ -307,14 +307,15 @@ def judged(
     written: Sequence[str],
     untried: NDArray[np.intp],
     n_mashups: int,
-    prior: Prior | None,
+    prior: Prior,
 ) -> tuple[Answerable, Decision]:
     """Learn whether anything serves a request, and the decision, from what the folds saw.
 
     `answers` are the ranker's, out of fold, to the examples of all folds; `written` are the texts
-    of nothing; what is `untried` says how it may be asked for. With a `prior`, there may be few
-    mashups, or none.
+    of nothing; what is `untried` says how it may be asked for. The `prior` counts with few mashups,
+    or none; where much is untried, it knows more of what serves a request than any history does.
     """
+    little = prior if n_mashups <= MOST else None
     whole = [look for fold in folds for look in fold.whole]
     others = [look for fold in folds for look in fold.others]
     probabilities = list(answers)
@@ -335,7 +336,7 @@ def judged(
         texts,
         written,
         views.likeness_names,
-        prior.answerable if prior else None,
+        prior.answerable if little or len(untried) else None,
         n_mashups,
     )
     examples = [example for fold in folds for example, _ in fold.found]
@@ -348,5 +349,5 @@ def judged(
             if example.is_natural
         ],
         n_mashups,
-        prior,
+        little,
     )

@@ -183,7 +183,7 @@ def _fit(
         written,
         untried,
         n,
-        prior if n <= MOST else None,
+        prior,
     )
     classes = past.classes
     categories = None

@@ -226,7 +226,7 @@ WHO = ("Bob", "Ann", "Carol", "the landlord", "the dentist", "Maya", "Tom and Le
 WHEN = ("Monday", "tomorrow", "next week", "Friday at 3", "the 12th", "this evening", "at noon")
 
 
-@pytest.mark.parametrize("n", [40, 200])
+@pytest.mark.parametrize("n", [40, 200, 450])
 def test_tools_that_nobody_tried_yet_still_fit(n):
     """A trial of three tools is no sign that requests for the others are nonsense."""
     catalog = Catalog([Api(name, name, text) for name, text in TOOLS.items()])
