@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from cnp_router.training.corpus import MANY
+from cnp_router.training.ranker import MIN_FOR_TREES
 
 __all__ = [
     "MOST_SPLITS",
@@ -28,8 +29,10 @@ HIDDEN_SHARES = (0.0, 0.0, 0.1, 0.2, 0.3)
 # Of what will be needed, at least this share of the unused share of a catalog is expected to have
 # no history.
 UNUSED_NEEDED = 0.1
-# With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is.
+# With fewer mashups each fold leaves out less of them, and hides none: most APIs are cold as it is,
+# or else less than a share of what is needed.
 LITTLE_FOLDS = 10
+LITTLE_COLD = 0.05
 N_RANDOM = 5
 # The ranker has some hundred features: more examples than this cost time and teach it nothing.
 MAX_EXAMPLES = 5_000
@@ -93,34 +96,43 @@ def hiding_more(
 
     Who has only seen requests for some tools would learn that no others are ever needed: new ones,
     and those of a catalog of which few were tried. `UNUSED_NEEDED` says what is expected instead.
+    And who has only seen what is much like the past would take whatever is nearest for as near: so
+    some folds of a little history hide what those of a longer one do.
     What only served by APIs that are hidden is then no past request: it would look like one that
     nothing served. Long histories stay as they are.
     """
-    n_mashups, n_apis = usage.shape
+    n_mashups = usage.shape[0]
     found, used = list(splits), np.unique(usage.indices)
-    if n_mashups > FEW or len(used) == n_apis:
+    if n_mashups > FEW:
         return found
-    wanted = UNUSED_NEEDED * (1 - len(used) / n_apis)
-    share = wanted - _share_of_cold([each for each in splits if each.is_natural], usage)
-    if share <= 0:
-        return found
-    for number, split in enumerate(splits):
-        if split.is_random:
-            more = _some(used, share, random_state + number)
-            hidden = more if split.is_natural else split.hidden
-            left = hiding(usage[split.train], hidden)
-            train = split.train[np.diff(left.indptr) > 0]
-            if len(train):
-                found[number] = replace(split, train=train, hidden=hidden)
+    cold = _share_of_cold(splits, usage)
+    if MIN_FOR_TREES <= n_mashups < MANY and cold < LITTLE_COLD:
+        for number, share in enumerate(filter(None, HIDDEN_SHARES)):
+            hidden = _some(used, share, random_state + number)
+            found[number] = _hiding_too(replace(found[number], is_natural=False), hidden, usage)
+    share = _expected(usage) - cold
+    if share > 0:
+        for number, split in enumerate(found):
+            if split.is_random:
+                more = _some(used, share, random_state + number)
+                hidden = more if split.is_natural else split.hidden
+                found[number] = _hiding_too(split, hidden, usage)
     return found
 
 
+def _hiding_too(split: Split, hidden: NDArray[np.intp], usage: sparse.csr_array) -> Split:
+    """Return a split without the history of some APIs, unless that is all it has."""
+    left = hiding(usage[split.train], hidden)
+    train = split.train[np.diff(left.indptr) > 0]
+    return replace(split, train=train, hidden=hidden) if len(train) else split
+
+
 def untried_of(splits: Sequence[Split], usage: sparse.csr_array) -> NDArray[np.intp]:
-    """Return the positions of all that nothing ever used, where splits hide more for it.
+    """Return the positions of all that nothing ever used, where these splits have to hide more.
 
     Elsewhere none: all of the catalog was used, or what is asked is often new as it is.
     """
-    if not any(split.is_natural and len(split.hidden) for split in splits):
+    if usage.shape[0] > FEW or _expected(usage) <= _share_of_cold(splits, usage):
         return _NONE
     return np.setdiff1d(np.arange(usage.shape[1]), usage.indices)
 
@@ -134,10 +146,16 @@ def hiding(usage: sparse.csr_array, apis: NDArray[np.intp]) -> sparse.csr_array:
     return hidden
 
 
+def _expected(usage: sparse.csr_array) -> float:
+    """Return which share of what new requests need is expected to have no history."""
+    n_used, n_apis = len(np.unique(usage.indices)), int(usage.shape[1])
+    return UNUSED_NEEDED * (1 - n_used / n_apis)
+
+
 def _share_of_cold(splits: Sequence[Split], usage: sparse.csr_array) -> float:
-    """Return which share of what is asked was used by nothing that is known."""
+    """Return which share of what natural splits ask was used by nothing that is known."""
     n_cold = n_needed = 0
-    for split in splits:
+    for split in filter(lambda split: split.is_natural, splits):
         is_known = np.zeros(usage.shape[1], dtype=bool)
         is_known[usage[split.train].indices] = True
         needed = usage[split.asked].indices

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from cnp_router import History, evaluate, fit_router, load_sample
+from cnp_router import Api, Catalog, History, Mashup, evaluate, fit_router, load_sample
 from cnp_router.training.splits import (
     FEW,
     HIDDEN_SHARES,
@@ -94,8 +94,8 @@ def test_where_nearly_all_of_the_catalog_was_never_used_some_of_what_was_is_hidd
     assert hidden.max() < 40
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(new.asked, old.asked)
-        assert new.is_natural == old.is_natural
-        if not new.is_natural:
+        if not old.is_natural:
+            assert not new.is_natural
             np.testing.assert_array_equal(new.hidden, old.hidden)
         # All that is left of the past was served by something that can be seen.
         gone = np.setdiff1d(old.train, new.train)
@@ -105,10 +105,21 @@ def test_where_nearly_all_of_the_catalog_was_never_used_some_of_what_was_is_hidd
     assert len(by_train(after)) == len(after)
 
 
+@pytest.mark.parametrize("n", [100, 200, 499])
+def test_a_little_history_of_all_of_the_catalog_hides_in_some_folds_what_a_longer_one_does(n):
+    used = usage(n, 40, 40)
+    after = hiding_more(random_splits(n, 40, dated=False, random_state=0), used, random_state=0)
+    assert [split.is_natural for split in after] == [False] * 3 + [True] * 7
+    sizes = [len(split.hidden) for split in after]
+    assert 0 < sum(sizes[:3]) < 40
+    assert not any(sizes[3:])
+
+
 @pytest.mark.parametrize(
     ("n", "n_used", "n_apis"),
     [
-        (300, 40, 40),  # all were used
+        (600, 40, 40),  # all were used
+        (99, 40, 40),  # there are no trees
         (60, 390, 400),  # most of what is asked is new as it is
         (0, 1, 40),
         (1, 1, 40),
@@ -121,12 +132,20 @@ def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
     assert all(old is new for old, new in zip(before, after, strict=True))
 
 
-def test_what_nothing_used_is_untried_only_where_more_is_hidden():
-    splits = random_splits(600, 400, dated=False, random_state=0)
-    used = usage(600, 40, 400)
-    assert not len(untried_of(splits, used))
-    untried = untried_of(hiding_more(splits, used, random_state=0), used)
-    np.testing.assert_array_equal(untried, np.arange(40, 400))
+@pytest.mark.parametrize(
+    ("n", "n_used", "n_apis", "expected"),
+    [
+        (600, 40, 400, range(40, 400)),
+        (200, 3, 20, range(3, 20)),  # whatever the draw hides of so few
+        (600, 40, 40, ()),
+        (60, 39, 40, ()),  # much of what is asked is new as it is
+        (FEW + 1, 40, 400, ()),
+    ],
+)
+def test_what_nothing_used_is_untried_only_where_more_is_hidden(n, n_used, n_apis, expected):
+    splits = random_splits(n, n_apis, dated=False, random_state=0)
+    untried = untried_of(splits, usage(n, n_used, n_apis))
+    np.testing.assert_array_equal(untried, np.array(expected, dtype=int))
 
 
 def test_a_history_is_never_hidden_whole():
@@ -148,7 +167,9 @@ def asked_for_others(n_used):
 
 def test_who_has_seen_few_tools_in_use_finds_the_others_too(monkeypatch):
     found = asked_for_others(30)
+    none = np.zeros(0, dtype=np.intp)
     monkeypatch.setattr("cnp_router.training.fit.hiding_more", lambda splits, *_, **__: splits)
+    monkeypatch.setattr("cnp_router.training.fit.untried_of", lambda *_: none)
     before = asked_for_others(30)
     assert found["ranking"]["recall@5"] > before["ranking"]["recall@5"] + 0.04
     assert found["recipients"]["recall"] > before["recipients"]["recall"] + 0.04
@@ -160,3 +181,47 @@ def test_tools_that_nobody_tried_are_found_better_if_they_count_less_as_not_need
     before = asked_for_others(45)
     assert found["ranking"]["recall@5"] > before["ranking"]["recall@5"] + 0.03
     assert found["recommendation"]["f1"] > before["recommendation"]["f1"] + 0.02
+
+
+SAID = {
+    "deploy": ("Roll out a service version to a cluster", "release {} on {}"),
+    "logs": ("Query application logs by time and level", "errors of {} on {}"),
+    "alerts": ("List firing alerts and silence them", "mute {} on {}"),
+    "secrets": ("Rotate passwords and API keys", "new password for {} on {}"),
+    "dns": ("Create and change domain records", "point {} at {}"),
+    "backup": ("Snapshot and restore databases", "save the data of {} on {}"),
+    "billing": ("Cloud cost reports by team", "what does {} on {} cost us"),
+    "certs": ("Issue and renew TLS certificates", "https of {} on {} runs out"),
+    "registry": ("List and delete container images", "which images of {} are on {}"),
+    "firewall": ("Open and close network ports", "let {} through to {}"),
+    "tickets": ("Create and update incident tickets", "file a bug about {} on {}"),
+    "wiki": ("Search runbooks and postmortems", "how did we fix {} on {}"),
+    "vm": ("Start, stop and resize virtual machines", "make the {} box on {} bigger"),
+    "queue": ("Inspect and purge message queues", "how long is the backlog of {} on {}"),
+    "users": ("Invite people and set their permissions", "let Jo into {} on {}"),
+    "cdn": ("Purge cached pages at the edge", "clear the cache of {} on {}"),
+}
+SERVICES = ("checkout", "search", "payments", "auth", "cart", "mailer", "ledger", "gateway")
+PLACES = ("prod", "staging", "eu-west", "canary", "the test cluster")
+
+
+@pytest.mark.parametrize("n", [120, 250, 400])
+def test_after_a_history_that_repeats_itself_other_words_do_not_make_all_probable(n):
+    catalog = Catalog([Api(name, name, text) for name, (text, _) in SAID.items()])
+    past = [
+        Mashup(f"{name} {service} {place}", pattern.format(service, place), (name,))
+        for name, (_, pattern) in SAID.items()
+        for service in SERVICES
+        for place in PLACES
+    ]
+    order = np.random.default_rng(0).permutation(len(past))[:n]
+    router = fit_router(catalog, History([past[i] for i in order.tolist()]))
+    for request, api in {
+        "renew the TLS certificate of the shop": "certs",
+        "give Maya permissions": "users",
+        "restore the database from yesterday's snapshot": "backup",
+        "open port 8443": "firewall",
+    }.items():
+        routing = router.route(request)
+        assert routing.recommendation == (api,)
+        assert router.score(request).probabilities.sum() < 1.5
