@@ -191,7 +191,7 @@ def ones(topics):
     history = [
         Mashup(f"{api}-{i}", f"{said(draw, words)}.", (api,))
         for api, words in topics.items()
-        for i in range(20)
+        for i in range(42)
     ]
     return fit_router(catalog, History(draw.sample(history, len(history))))
 
