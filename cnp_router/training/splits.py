@@ -114,8 +114,9 @@ def hiding_more(
     if share > 0:
         for number, split in enumerate(found):
             if split.is_random:
-                more = _some(used, share, random_state + number)
-                hidden = more if split.is_natural else split.hidden
+                hidden = split.hidden
+                if split.is_natural:
+                    hidden = _some(used, share, random_state + number)
                 found[number] = _hiding_too(split, hidden, usage)
     return found
 
