@@ -4,8 +4,8 @@ Of these there are three kinds: past requests looked at as if what they needed, 
 had never been in the catalog; the same without their whole main category; and the bundled texts of
 nothing. Two judges look at a request: one at how it is said, the other at how well anything fits.
 Their evidence may only rise with similarity: what falls is an accident of how absence is simulated.
-Of what nobody tried, where that is much of a catalog, requests are expected to be said as it is
-described.
+A history that is all alike would teach that nothing else is ever served: so they start from a
+prior, and requests are expected to be said as specifications are, too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ _MEETS: dict[Kind, float] = {
     "written": 5.0,
     "joined": 2.5,
 }
-_PENALTY = 10.0
 SAID = ("sounding", "familiar", "known")
 BOTH = ("says", "fits")
 _MANNER_C = 10.0
@@ -121,33 +120,32 @@ class Answerable(Part):
         specifications: Sequence[str],
         written: Sequence[str],
         scores: Sequence[str],
-        prior: AnswerablePrior | None = None,
-        n_mashups: int = 0,
+        prior: AnswerablePrior,
+        n_mashups: int,
     ) -> tuple[Answerable, NDArray[Any]]:
         """Learn from looks and the probabilities of their candidates; return the evidence, too.
 
         `written` are the texts of nothing, `scores` the names of the scores that candidates
-        have. With a `prior`, which is that at `n_mashups`, there may
-        be few looks, or none.
+        have. With the `prior` at `n_mashups` there may be few looks, or none.
         """
         manner, sounding = _fit_manner(seen, specifications, written)
         S, F = sides(sounding, seen, probabilities, word, scores)
         serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
 
-        def at(name: Judge, names: Sequence[str]) -> Gaussian | None:
-            return None if prior is None else getattr(prior, name).at(n_mashups, names)
+        def judge(name: Judge, X: NDArray[Any], names: Sequence[str]) -> Logistic:
+            weight = look_weights(seen, name)
+            return _judge(X, serves, weight, getattr(prior, name).at(n_mashups, names))
 
-        says = _judge(S, serves, look_weights(seen, "says"), at("says", SAID))
-        fits = _judge(F, serves, look_weights(seen, "fits"), at("fits", fitting(scores)))
+        says = judge("says", S, SAID)
+        fits = judge("fits", F, fitting(scores))
         evidence = log_probabilities(says, fits, S, F)
-        both = _judge(evidence, serves, look_weights(seen, "both"), at("both", BOTH))
+        both = judge("both", evidence, BOTH)
         whole = np.array([look.kind == "whole" for look in seen], dtype=bool)
         added = level(both.log_odds(evidence[whole]), SERVED) if whole.any() else 0.0
         cold = np.array([look.is_cold for look in seen], dtype=bool)
         if cold.sum() >= _LEAST_COLD:
             added = max(added, level(both.log_odds(evidence[cold]), SERVED))
-        if prior is not None:
-            added = prior.level.blended(added, int(whole.sum()), n_mashups)
+        added = prior.level.blended(added, int(whole.sum()), n_mashups)
         return cls(manner, says, fits, both, added), evidence
 
     def at(
@@ -292,20 +290,11 @@ def look_weights(seen: Sequence[Look], judge: Judge) -> NDArray[Any]:
     return weight
 
 
-def _judge(
-    X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], prior: Gaussian | None
-) -> Logistic:
-    """Return a logistic regression that no feature lowers; without a prior it is penalised."""
+def _judge(X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], prior: Gaussian) -> Logistic:
+    """Return a logistic regression that no feature lowers."""
     kept = weight > 0
-    X, y, weight = X[kept], y[kept], weight[kept]
-    if prior is None:
-        if y.all() or not y.any():
-            return Logistic(np.zeros(X.shape[1]), single_class(y))
-        scale = X.std(axis=0)
-        none = np.zeros(X.shape[1] + 1)
-        penalty = np.diag([*np.full(X.shape[1], _PENALTY), 0.0])
-        prior = Gaussian(X.mean(axis=0), np.where(scale > 1e-9, scale, 1.0), none, penalty)
-    return prior.logistic(rising(prior.standardised(X), y, weight, prior))
+    rows = prior.standardised(X[kept])
+    return prior.logistic(rising(rows, y[kept], weight[kept], prior))
 
 
 def _fit_manner(

@@ -305,15 +305,14 @@ def judged(
     tail: Tail,
     views: Views,
     written: Sequence[str],
-    untried: NDArray[np.intp],
     n_mashups: int,
     prior: Prior,
 ) -> tuple[Answerable, Decision]:
     """Learn whether anything serves a request, and the decision, from what the folds saw.
 
     `answers` are the ranker's, out of fold, to the examples of all folds; `written` are the texts
-    of nothing; what is `untried` says how it may be asked for. The `prior` counts with few mashups,
-    or none; where much is untried, it knows more of what serves a request than any history does.
+    of nothing. The `prior` counts with few mashups, or none, and of what serves a request with any
+    number: a history tells only of requests like its own.
     """
     little = prior if n_mashups <= MOST else None
     whole = [look for fold in folds for look in fold.whole]
@@ -323,8 +322,8 @@ def judged(
         if fold.others:  # all looked at through the same views
             found = [look.candidates for look in fold.others]
             probabilities.extend(ranker.each(fold.others[0].co_usage, found))
-    if len(untried) and whole:
-        asked_for = described(untried, views, whole[0])
+    if whole:
+        asked_for = described(views, whole[0])
         others += asked_for
         probabilities += [np.zeros(0)] * len(asked_for)
     specifications = views.corpus.specifications
@@ -336,7 +335,7 @@ def judged(
         texts,
         written,
         views.likeness_names,
-        prior.answerable if little or len(untried) else None,
+        prior.answerable,
         n_mashups,
     )
     examples = [example for fold in folds for example, _ in fold.found]

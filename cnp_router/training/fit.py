@@ -181,7 +181,6 @@ def _fit(
         tail,
         views,
         written,
-        untried,
         n,
         prior,
     )

@@ -155,15 +155,15 @@ def _joined(texts: Sequence[str], rng: np.random.Generator) -> list[str]:
     return [". ".join(texts[i] for i in rng.choice(len(texts), n, replace=False)) for n in sizes]
 
 
-def described(untried: NDArray[np.intp], views: Views, like: Look) -> list[Look]:
-    """Return parts of the specifications of APIs that nothing ever used, as requests for them.
+def described(views: Views, like: Look) -> list[Look]:
+    """Return parts of the specifications of some APIs, as requests for them.
 
-    They tell how a request for what nobody tried may be said, not how well anything fits it: there
-    are no candidates but those of another look.
+    They tell how a request may be said that is unlike the past ones, not how well anything fits it:
+    there are no candidates but those of another look.
     """
     rng = np.random.default_rng(like.fold)
-    some = rng.permutation(untried)[:MAX_DESCRIBED]
     catalog = views.corpus.specifications.catalog
+    some = rng.permutation(len(catalog))[:MAX_DESCRIBED]
     texts = [_span(specification_text(catalog[int(i)]), rng) for i in some]
     return [
         Look("described", text, like.candidates, like.co_usage, np.array([i]), True, number)
