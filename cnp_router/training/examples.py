@@ -185,7 +185,8 @@ class Past:
         requests = replace(requests, day=day)
         used = self._used(rows)
         none: Any = None
-        found = looked_at(views, requests, rows, used, split.is_natural)
+        said = split.said[start:stop]
+        found = looked_at(views, requests, said, used, split.is_natural)
         return [(replace(example, past=none), scores) for example, scores in found]
 
     def around(self, views: Views, asked: _Asked) -> list[Look]:

@@ -31,6 +31,7 @@ from cnp_router.training.ranker import Ranker, RankerPrior
 from cnp_router.training.splits import (
     MOST_SPLITS,
     dated_splits,
+    first_said,
     hiding_more,
     random_splits,
     untried_of,
@@ -136,12 +137,13 @@ def _fit(
     progress: Progress,
 ) -> LearnedRouter:
     started = time.perf_counter()
-    n = len(history)
     days = history_days(history)
     dated = has_dates(days)
-    splits = random_splits(n, len(catalog), dated=dated, random_state=random_state)
+    first = first_said(history.texts)
+    n = len(np.unique(first))  # who repeats a request tells nothing new
+    splits = random_splits(first, len(catalog), dated=dated, random_state=random_state)
     if dated:
-        splits += dated_splits(filled(days), random_state=random_state)
+        splits += dated_splits(filled(days), first, random_state=random_state)
     steps = len(splits) + 3
     progress("texts", 0, steps)
     dense = None if encoder is None else DenseEncoder.of(encoder)
@@ -186,8 +188,8 @@ def _fit(
     )
     classes = past.classes
     categories = None
-    if classes:
-        natural = [(example.used, scores) for example, scores in found if example.is_natural]
+    natural = [(example.used, scores) for example, scores in found if example.is_natural]
+    if classes and natural:
         categories = CategoryClassifier(random_state=random_state).assemble(
             past.encoders.word,
             classes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "Split",
     "by_train",
     "dated_splits",
+    "first_said",
     "hiding",
     "hiding_more",
     "random_splits",
@@ -53,40 +54,67 @@ _NONE = np.zeros(0, dtype=np.intp)
 class Split:
     """Rows of a history: what views are fitted on, and the requests that they are asked.
 
-    The history of the `hidden` APIs is hidden from them. The `undated` of the asked
-    are asked without their date; `is_random` says whether the parts are alike, and `is_natural`
-    whether what is asked is as new requests will be.
+    What is asked was `said` first in these rows. The history of the `hidden` APIs is hidden from
+    them. The `undated` of the asked are asked without their date; `is_random` says whether the
+    parts are alike, and `is_natural` whether what is asked is as new requests will be.
     """
 
     train: NDArray[np.intp]
     asked: NDArray[np.intp]
+    said: NDArray[np.intp]
     hidden: NDArray[np.intp] = field(default_factory=_NONE.copy)
     undated: NDArray[np.intp] = field(default_factory=_NONE.copy)
     is_random: bool = True
     is_natural: bool = True
 
 
-def random_splits(n_mashups: int, n_apis: int, *, dated: bool, random_state: int) -> list[Split]:
+def first_said(texts: Iterable[str]) -> NDArray[np.intp]:
+    """Return where each text stands for the first time, but for case and spaces."""
+    first: dict[str, int] = {}
+    keys = (" ".join(text.casefold().split()) for text in texts)
+    return np.array([first.setdefault(key, i) for i, key in enumerate(keys)], dtype=np.intp)
+
+
+def random_splits(
+    first: NDArray[np.intp], n_apis: int, *, dated: bool, random_state: int
+) -> list[Split]:
     """Return random folds, which leave out each mashup once; of many mashups, a sample at once.
 
-    Those of a dated history hide nothing: it has other folds in which much is new.
+    All that say the same, as `first_said` has it, are left out together, and asked once: an answer
+    that is known tells nothing about requests that are new. The folds of a dated history hide
+    nothing: it has others in which much is new.
     """
     rng = np.random.default_rng(random_state)
-    if n_mashups < MANY:
-        shares = (0.0,) * (min(n_mashups, LITTLE_FOLDS) if n_mashups > 1 else 0)
+    distinct, text = np.unique(first, return_inverse=True)
+    n_mashups, n_texts = len(first), len(distinct)
+    if n_texts < MANY:
+        shares = (0.0,) * (min(n_texts, LITTLE_FOLDS) if n_texts > 1 else 0)
     else:
         shares = (0.0,) * N_RANDOM if dated else HIDDEN_SHARES
-    fold = rng.permutation(n_mashups) % max(len(shares), 1)
-    sampled = np.sort(rng.permutation(n_mashups)[:MAX_EXAMPLES])
+    drawn = rng.permutation(n_texts)[text]
+    fold = drawn % max(len(shares), 1)
+    order, rest = _once(rng.permutation(n_mashups), first), None
+    if n_mashups > FEW:
+        if n_texts < 2 * MAX_EXAMPLES:  # leave some to learn from
+            order = order[drawn[order] < n_texts // 2]
+        rest = np.flatnonzero(~np.isin(text, text[order[:MAX_EXAMPLES]]))
+    sampled = np.sort(order[:MAX_EXAMPLES])
     undated = rng.random(n_mashups) < UNDATED * dated
     found = []
-    rest = np.setdiff1d(np.arange(n_mashups), sampled) if n_mashups > FEW else None
     for number, share in enumerate(shares):
         asked = sampled[fold[sampled] == number]
         train = np.flatnonzero(fold != number) if rest is None else rest
         hidden = _some(np.arange(n_apis), share, random_state + number)
-        found.append(Split(train, asked, hidden, asked[undated[asked]], is_natural=share == 0))
+        without = asked[undated[asked]]
+        if len(asked):
+            found.append(Split(train, asked, first[asked], hidden, without, is_natural=share == 0))
     return found
+
+
+def _once(rows: NDArray[np.intp], first: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows, in their order, without those that say again what one before them says."""
+    _, places = np.unique(first[rows], return_index=True)
+    return rows[np.sort(places)]
 
 
 def hiding_more(
@@ -106,7 +134,8 @@ def hiding_more(
     if n_mashups > FEW:
         return found
     cold = _share_of_cold(splits, usage)
-    if MIN_FOR_TREES <= n_mashups < MANY and cold < LITTLE_COLD:
+    is_little = sum(split.is_random for split in splits) == LITTLE_FOLDS
+    if n_mashups >= MIN_FOR_TREES and is_little and cold < LITTLE_COLD:
         for number, share in enumerate(filter(None, HIDDEN_SHARES)):
             hidden = _some(used, share, random_state + number)
             found[number] = _hiding_too(replace(found[number], is_natural=False), hidden, usage)
@@ -178,10 +207,13 @@ def by_train(splits: Sequence[Split]) -> list[list[int]]:
     return list(groups.values())
 
 
-def dated_splits(days: NDArray[np.floating], *, random_state: int) -> list[Split]:
-    """Return folds in which all that is asked is later than all that is known.
+def dated_splits(
+    days: NDArray[np.floating], first: NDArray[np.intp], *, random_state: int
+) -> list[Split]:
+    """Return folds in which all that is asked is later than all that is known, and not the same.
 
-    Rolling origin (Tashman, 2000), and longer horizons. `days` are those of the mashups.
+    Rolling origin (Tashman, 2000), and longer horizons. `days` are those of the mashups, `first`
+    where the same was said first.
     """
     rng = np.random.default_rng(random_state)
     order, n = np.argsort(days, kind="stable"), len(days)
@@ -192,6 +224,8 @@ def dated_splits(days: NDArray[np.floating], *, random_state: int) -> list[Split
     found = []
     for known, end in ends:
         later = order[known * n // 10 : end * n // 10]
-        asked = np.sort(rng.permutation(later)[:size])
-        found.append(Split(trains[known], asked, is_random=False))
+        later = later[~np.isin(first[later], first[trains[known]])]
+        asked = np.sort(_once(rng.permutation(later), first)[:size])
+        if len(asked):
+            found.append(Split(trains[known], asked, first[asked], is_random=False))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -16,6 +18,7 @@ from cnp_router.training.splits import (
     UNUSED_NEEDED,
     by_train,
     dated_splits,
+    first_said,
     hiding_more,
     random_splits,
     untried_of,
@@ -25,7 +28,7 @@ from cnp_router.training.splits import (
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 30, 499, 500, 1_200])
 @pytest.mark.parametrize("dated", [False, True])
 def test_random_folds_ask_each_mashup_once_and_never_one_that_is_known(n, dated):
-    splits = random_splits(n, 40, dated=dated, random_state=0)
+    splits = random_splits(np.arange(n), 40, dated=dated, random_state=0)
     asked = [row for split in splits for row in split.asked.tolist()]
     assert sorted(asked) == (list(range(n)) if n > 1 else [])
     for split in splits:
@@ -35,9 +38,36 @@ def test_random_folds_ask_each_mashup_once_and_never_one_that_is_known(n, dated)
         assert split.is_random
 
 
+@pytest.mark.parametrize(
+    ("n", "n_texts"),
+    [(2, 1), (40, 2), (300, 7), (900, 60), (3_000, 700), (FEW + 1, 3), (FEW + 1, 90)],
+)
+def test_what_is_said_again_is_no_news_to_any_fold(n, n_texts):
+    first = np.arange(n) % n_texts
+    days = np.arange(n, dtype=np.float32)
+    splits = random_splits(first, 40, dated=True, random_state=0)
+    assert bool(splits) == (n_texts > 1)
+    splits += dated_splits(days, first, random_state=0)
+    for split in splits:
+        assert len(split.train)
+        assert len(split.asked)
+        assert not set(first[split.train]) & set(first[split.asked])
+        np.testing.assert_array_equal(split.said, first[split.asked])
+        assert len(np.unique(split.said)) == len(split.said)
+    said = np.concatenate([split.said for split in splits if split.is_random] or [np.zeros(0)])
+    assert len(np.unique(said)) == len(said)
+    assert len(said) == (n_texts if n_texts > 1 and n <= FEW else n_texts // 2)
+
+
+def test_texts_are_the_same_but_for_case_and_spaces():
+    texts = ["Map of bars", "text me", "map  of BARS\n", "", "text me!", " ", "text me"]
+    assert first_said(texts).tolist() == [0, 1, 0, 3, 4, 3, 1]
+    assert not len(first_said([]))
+
+
 def test_a_dated_history_hides_nothing_and_asks_some_without_their_date():
-    dated = random_splits(2_000, 40, dated=True, random_state=1)
-    plain = random_splits(2_000, 5_000, dated=False, random_state=1)
+    dated = random_splits(np.arange(2_000), 40, dated=True, random_state=1)
+    plain = random_splits(np.arange(2_000), 5_000, dated=False, random_state=1)
     shares = [len(split.hidden) / 5_000 for split in plain]
     assert shares == pytest.approx(HIDDEN_SHARES, abs=0.013)
     assert [split.is_natural for split in plain] == [share == 0 for share in HIDDEN_SHARES]
@@ -49,7 +79,7 @@ def test_a_dated_history_hides_nothing_and_asks_some_without_their_date():
 
 def test_what_is_asked_is_later_than_all_that_is_known():
     days = np.random.default_rng(0).permutation(3_000).astype(np.float32)
-    splits = dated_splits(days, random_state=0)
+    splits = dated_splits(days, np.arange(3_000), random_state=0)
     assert [round(len(split.train) / 300) for split in splits] == [4, 5, 6, 7, 8, 9, 3, 5, 7]
     for split in splits:
         assert days[split.train].max() < days[split.asked].min()
@@ -58,18 +88,24 @@ def test_what_is_asked_is_later_than_all_that_is_known():
     for split in rolling:
         assert days[split.asked].max() - days[split.train].max() <= 300
     assert all(days[split.asked].max() > 2_900 for split in long)
-    assert len(random_splits(3_000, 40, dated=True, random_state=0)) + len(splits) <= MOST_SPLITS
+    assert (
+        len(random_splits(np.arange(3_000), 40, dated=True, random_state=0)) + len(splits)
+        <= MOST_SPLITS
+    )
 
 
 def test_cost_is_bounded():
     n = 50_000
-    splits = random_splits(n, 40, dated=True, random_state=0)
+    splits = random_splits(np.arange(n), 40, dated=True, random_state=0)
     assert sum(len(split.asked) for split in splits) == MAX_EXAMPLES
-    assert sum(len(s.asked) for s in dated_splits(np.arange(n), random_state=0)) <= MAX_EXAMPLES
+    assert (
+        sum(len(s.asked) for s in dated_splits(np.arange(n), np.arange(n), random_state=0))
+        <= MAX_EXAMPLES
+    )
 
 
 def test_the_same_seed_parts_alike():
-    one, other = (random_splits(900, 40, dated=True, random_state=7) for _ in range(2))
+    one, other = (random_splits(np.arange(900), 40, dated=True, random_state=7) for _ in range(2))
     for left, right in zip(one, other, strict=True):
         np.testing.assert_array_equal(left.asked, right.asked)
         np.testing.assert_array_equal(left.undated, right.undated)
@@ -87,7 +123,7 @@ def usage(n_mashups, n_used, n_apis, seed=0):
 @pytest.mark.parametrize("n", [200, 499, 900])
 def test_where_nearly_all_of_the_catalog_was_never_used_some_of_what_was_is_hidden(n):
     used = usage(n, 40, 400)
-    before = random_splits(n, 400, dated=False, random_state=0)
+    before = random_splits(np.arange(n), 400, dated=False, random_state=0)
     after = hiding_more(before, used, random_state=0)
     natural = [split for split in after if split.is_natural]
     hidden = np.concatenate([split.hidden for split in natural])
@@ -112,7 +148,9 @@ def test_where_nearly_all_of_the_catalog_was_never_used_some_of_what_was_is_hidd
 @pytest.mark.parametrize("n", [100, 200, 499])
 def test_a_little_history_of_all_of_the_catalog_hides_in_some_folds_what_a_longer_one_does(n):
     used = usage(n, 40, 40)
-    after = hiding_more(random_splits(n, 40, dated=False, random_state=0), used, random_state=0)
+    after = hiding_more(
+        random_splits(np.arange(n), 40, dated=False, random_state=0), used, random_state=0
+    )
     assert [split.is_natural for split in after] == [False] * 3 + [True] * 7
     sizes = [len(split.hidden) for split in after]
     assert 0 < sum(sizes[:3]) < 40
@@ -131,7 +169,7 @@ def test_a_little_history_of_all_of_the_catalog_hides_in_some_folds_what_a_longe
     ],
 )
 def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
-    before = random_splits(n, n_apis, dated=False, random_state=0)
+    before = random_splits(np.arange(n), n_apis, dated=False, random_state=0)
     after = hiding_more(before, usage(n, n_used, n_apis), random_state=0)
     assert all(old is new for old, new in zip(before, after, strict=True))
 
@@ -147,13 +185,13 @@ def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
     ],
 )
 def test_what_nothing_used_is_untried_only_where_more_is_hidden(n, n_used, n_apis, expected):
-    splits = random_splits(n, n_apis, dated=False, random_state=0)
+    splits = random_splits(np.arange(n), n_apis, dated=False, random_state=0)
     untried = untried_of(splits, usage(n, n_used, n_apis))
     np.testing.assert_array_equal(untried, np.array(expected, dtype=int))
 
 
 def test_a_history_is_never_hidden_whole():
-    before = random_splits(15, 200, dated=False, random_state=0)
+    before = random_splits(np.arange(15), 200, dated=False, random_state=0)
     for split in hiding_more(before, usage(15, 1, 200), random_state=0):
         assert len(split.train)
         assert not len(split.hidden)
@@ -185,6 +223,34 @@ def test_tools_that_nobody_tried_are_found_better_if_they_count_less_as_not_need
     before = asked_for_others(45)
     assert found["ranking"]["recall@5"] > before["ranking"]["recall@5"] + 0.03
     assert found["recommendation"]["f1"] > before["recommendation"]["f1"] + 0.02
+
+
+def test_a_log_of_repeats_teaches_no_less_about_what_is_new():
+    sample = load_sample()
+    past, new = sample.history[:150], History(list(sample.history)[-150:])
+    log = [Mashup(f"{i} {m.id}", m.description, m.apis) for i in range(8) for m in past]
+    once, again = (
+        evaluate(fit_router(sample.catalog, History(history)), new).to_dict()
+        for history in (past, log)
+    )
+    assert again["recipients"]["recall"] > once["recipients"]["recall"] - 0.03
+    assert again["ranking"]["recall@5"] > once["ranking"]["recall@5"] - 0.03
+    assert again["recommendation"]["f1"] > once["recommendation"]["f1"] - 0.03
+    assert again["nothing_fits_rate"] < once["nothing_fits_rate"] + 0.03
+
+
+@pytest.mark.parametrize("n_texts", [1, 2])
+@pytest.mark.parametrize("date", [None, datetime.date(2026, 1, 1)])
+def test_a_log_of_hardly_anything_else(n_texts, date):
+    sample = load_sample()
+    log = [
+        Mashup(str(i), m.description, m.apis, date=date)
+        for i, m in enumerate(list(sample.history[:n_texts]) * (300 // n_texts))
+    ]
+    router = fit_router(sample.catalog, History(log))
+    for mashup in sample.history[:n_texts]:
+        assert set(router.recommend(mashup.description)) == set(mashup.apis)
+    assert router.route("Text me when it will rain in my town tomorrow.").n_recipients
 
 
 SAID = {
