@@ -30,7 +30,7 @@ from cnp_router.training.corpus import (
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.linear import MOST_PRODUCTS
-from cnp_router.training.looks import Look, looks
+from cnp_router.training.looks import Kind, Look, looks
 from cnp_router.training.postings import EXACT
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split, by_train, hiding
@@ -168,9 +168,10 @@ class Past:
         past.specifications = self.specifications.latent  # they were left out on the way
         seen = [(replace(e, past=past), scores) for own in pieces for e, scores in own]
         texts, hidden = self.requests.texts, asked.split.hidden
+        kind: Kind = "known" if asked.split.is_known else "whole"
         whole = [
             Look(
-                *("whole", texts[e.request], e.candidates, past.co_usage, e.used, True, asked.seed),
+                *(kind, texts[e.request], e.candidates, past.co_usage, e.used, True, asked.seed),
                 is_cold=e.is_natural and 0 < len(e.used) == np.count_nonzero(is_in(e.used, hidden)),
             )
             for e, _ in seen

@@ -34,6 +34,7 @@ from cnp_router.training.splits import (
     first_said,
     hiding_more,
     random_splits,
+    said_again,
     untried_of,
 )
 from cnp_router.training.tail import Tail
@@ -144,6 +145,7 @@ def _fit(
     splits = random_splits(first, len(catalog), dated=dated, random_state=random_state)
     if dated:
         splits += dated_splits(filled(days), first, random_state=random_state)
+    splits += said_again(first, random_state=random_state)
     steps = len(splits) + 3
     progress("texts", 0, steps)
     dense = None if encoder is None else DenseEncoder.of(encoder)

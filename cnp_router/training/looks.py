@@ -21,7 +21,7 @@ from cnp_router.training.views import Candidates, CoUsageView, Views
 __all__ = ["Kind", "Look", "described", "looks"]
 
 Kind = Literal[
-    "whole", "shortened", "without", "without category", "written", "joined", "described"
+    "whole", "known", "shortened", "without", "without category", "written", "joined", "described"
 ]
 
 # Specifications more alike than this can stand in for each other.
@@ -32,7 +32,7 @@ MAX_DESCRIBED = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """A request as views that do not know it see it: what was needed is absent, or nothing is.
+    """A request as views see it to whom it is new, unless its kind is known.
 
     `used` holds the positions of what serves it, none if nothing does. `seen` says whether the
     encoders have seen its text; `fold` tells the views apart. It `is_cold` if the history of all

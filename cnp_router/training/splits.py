@@ -21,6 +21,7 @@ __all__ = [
     "hiding",
     "hiding_more",
     "random_splits",
+    "said_again",
     "untried_of",
 ]
 
@@ -44,7 +45,7 @@ LONG = (3, 5, 7)
 # Views of more mashups take long to fit: with more of them there are fewer parts to fit them on.
 FEW = 20_000
 FEW_ROLLING = FEW_LONG = (5, 8)
-MOST_SPLITS = max(LITTLE_FOLDS, N_RANDOM + len(ROLLING) + len(LONG))
+MOST_SPLITS = max(LITTLE_FOLDS, N_RANDOM) + len(ROLLING) + len(LONG) + 1
 UNDATED = 0.4  # share of the random examples that are asked as if nobody knew when
 
 _NONE = np.zeros(0, dtype=np.intp)
@@ -56,7 +57,8 @@ class Split:
 
     What is asked was `said` first in these rows. The history of the `hidden` APIs is hidden from
     them. The `undated` of the asked are asked without their date; `is_random` says whether the
-    parts are alike, and `is_natural` whether what is asked is as new requests will be.
+    parts are alike, `is_natural` whether what is asked is as new requests will be, and `is_known`
+    whether the same was in what the views are fitted on.
     """
 
     train: NDArray[np.intp]
@@ -66,6 +68,7 @@ class Split:
     undated: NDArray[np.intp] = field(default_factory=_NONE.copy)
     is_random: bool = True
     is_natural: bool = True
+    is_known: bool = False
 
 
 def first_said(texts: Iterable[str]) -> NDArray[np.intp]:
@@ -109,6 +112,20 @@ def random_splits(
         if len(asked):
             found.append(Split(train, asked, first[asked], hidden, without, is_natural=share == 0))
     return found
+
+
+def said_again(first: NDArray[np.intp], *, random_state: int) -> list[Split]:
+    """Return a fold that is asked what it knows, each request once, if some are said twice.
+
+    It teaches what a past request tells that is exactly the same, and calibrates nothing.
+    """
+    order = np.random.default_rng(random_state).permutation(len(first))
+    times = np.bincount(first, minlength=len(first))
+    asked = np.sort(_once(order[times[first[order]] > 1], first)[:MAX_EXAMPLES])
+    if not len(asked) or (first == first[0]).all():
+        return []
+    train = np.setdiff1d(np.arange(len(first)), asked)
+    return [Split(train, asked, first[asked], is_random=False, is_natural=False, is_known=True)]
 
 
 def _once(rows: NDArray[np.intp], first: NDArray[np.intp]) -> NDArray[np.intp]:
