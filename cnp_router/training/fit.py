@@ -30,11 +30,11 @@ from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import Ranker, RankerPrior
 from cnp_router.training.splits import (
     MOST_SPLITS,
+    asking_again,
     dated_splits,
     first_said,
     hiding_more,
     random_splits,
-    said_again,
     untried_of,
 )
 from cnp_router.training.tail import Tail
@@ -145,7 +145,7 @@ def _fit(
     splits = random_splits(first, len(catalog), dated=dated, random_state=random_state)
     if dated:
         splits += dated_splits(filled(days), first, random_state=random_state)
-    splits += said_again(first, random_state=random_state)
+    splits = asking_again(splits, first, random_state=random_state)
     steps = len(splits) + 3
     progress("texts", 0, steps)
     dense = None if encoder is None else DenseEncoder.of(encoder)

@@ -15,13 +15,13 @@ from cnp_router.training.ranker import MIN_FOR_TREES
 __all__ = [
     "MOST_SPLITS",
     "Split",
+    "asking_again",
     "by_train",
     "dated_splits",
     "first_said",
     "hiding",
     "hiding_more",
     "random_splits",
-    "said_again",
     "untried_of",
 ]
 
@@ -114,18 +114,26 @@ def random_splits(
     return found
 
 
-def said_again(first: NDArray[np.intp], *, random_state: int) -> list[Split]:
-    """Return a fold that is asked what it knows, each request once, if some are said twice.
+def asking_again(
+    splits: Sequence[Split], first: NDArray[np.intp], *, random_state: int
+) -> list[Split]:
+    """Return the splits, and one more if some requests are said twice: it asks these, once each.
 
-    It teaches what a past request tells that is exactly the same, and calibrates nothing.
+    It teaches what a past request tells that is exactly the same. Views of a long history are not
+    fitted for it alone: those that know the same as the first split do not know what it asks.
     """
-    order = np.random.default_rng(random_state).permutation(len(first))
-    times = np.bincount(first, minlength=len(first))
-    asked = np.sort(_once(order[times[first[order]] > 1], first)[:MAX_EXAMPLES])
-    if not len(asked) or (first == first[0]).all():
+    if not splits:
         return []
-    train = np.setdiff1d(np.arange(len(first)), asked)
-    return [Split(train, asked, first[asked], is_random=False, is_natural=False, is_known=True)]
+    known = splits[0].train if len(first) > FEW else np.arange(len(first))
+    order = np.random.default_rng(random_state).permutation(known)
+    times = np.bincount(first[known], minlength=len(first))
+    asked = np.sort(_once(order[times[first[order]] > 1], first)[:MAX_EXAMPLES])
+    if not len(asked):
+        return list(splits)
+    train = np.setdiff1d(known, asked)
+    again = Split(train, asked, first[asked], is_random=False, is_natural=False, is_known=True)
+    same = [replace(split, train=train) if split.train is known else split for split in splits]
+    return [*same, again]
 
 
 def _once(rows: NDArray[np.intp], first: NDArray[np.intp]) -> NDArray[np.intp]:

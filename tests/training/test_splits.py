@@ -16,12 +16,12 @@ from cnp_router.training.splits import (
     MAX_EXAMPLES,
     MOST_SPLITS,
     UNUSED_NEEDED,
+    asking_again,
     by_train,
     dated_splits,
     first_said,
     hiding_more,
     random_splits,
-    said_again,
     untried_of,
 )
 
@@ -61,22 +61,29 @@ def test_what_is_said_again_is_no_news_to_any_fold(n, n_texts):
 
 
 @pytest.mark.parametrize(
-    ("n", "n_texts"), [(2, 1), (3, 2), (900, 60), (3_000, 700), (FEW + 1, 9_000)]
+    ("n", "n_texts", "n_known"),
+    [(3, 2, 1), (900, 60, 60), (FEW, 12_000, MAX_EXAMPLES), (FEW + 1, 9_000, 4_500)],
 )
-def test_what_is_said_again_is_also_asked_of_who_knows_it(n, n_texts):
+def test_what_is_said_again_is_also_asked_of_who_knows_it(n, n_texts, n_known):
     first = np.arange(n) % n_texts
-    found = said_again(first, random_state=0)
-    assert len(found) == (n_texts > 1)
-    for split in found:
-        assert np.isin(first[split.asked], first[split.train]).all()
-        assert (
-            len(np.unique(split.said)) == len(split.said) == min(n_texts, n - n_texts, MAX_EXAMPLES)
-        )
-        assert not set(split.train) & set(split.asked)
-        assert split.is_known
-        assert not split.is_natural
-        assert not split.is_random
-    assert not said_again(np.arange(n), random_state=0)
+    before = random_splits(first, 40, dated=False, random_state=0)
+    *others, again = asking_again(before, first, random_state=0)
+    assert len(others) == len(before)
+    assert np.isin(first[again.asked], first[again.train]).all()
+    assert len(np.unique(again.said)) == len(again.said) == n_known
+    assert again.is_known
+    assert not again.is_natural
+    assert not again.is_random
+    assert not set(again.train) & set(again.asked)
+    if n > FEW:  # these views are fitted for others anyway
+        assert len(by_train([*others, again])) == 1
+
+
+@pytest.mark.parametrize("first", [np.zeros(0, int), np.zeros(300, int), np.arange(300)])
+def test_where_nothing_else_or_nothing_twice_is_said_nothing_is_asked_again(first):
+    before = random_splits(first, 40, dated=False, random_state=0)
+    after = asking_again(before, first, random_state=0)
+    assert all(old is new for old, new in zip(before, after, strict=True))
 
 
 def test_texts_are_the_same_but_for_case_and_spaces():
