@@ -74,14 +74,19 @@ class Past:
         history: History,
         *,
         random_state: int,
+        n_records: int | None = None,
         dense: DenseEncoder | None = None,
         pool: Pool = ALONE,
     ) -> Past:
-        """Encode a catalog and a history, which may be empty."""
+        """Encode a catalog and a history, which may be empty.
+
+        `n_records` says how many of the mashups are not the same; by default all.
+        """
         usage = usage_matrix(catalog, history)
         # Of no other category does the history give anything to learn about, and a single mashup
         # cannot be left out.
-        several = usage.indices if len(history) > 1 else usage.indices[:0]
+        n_records = len(history) if n_records is None else n_records
+        several = usage.indices if n_records > 1 else usage.indices[:0]
         used = (catalog[int(i)] for i in np.unique(several))
         classes = tuple(sorted({name for api in used for name in api.categories}))
         encoders, encoded = Encoders.fit(

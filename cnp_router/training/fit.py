@@ -30,9 +30,9 @@ from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import Ranker, RankerPrior
 from cnp_router.training.splits import (
     MOST_SPLITS,
+    Said,
     asking_again,
     dated_splits,
-    first_said,
     hiding_more,
     random_splits,
     untried_of,
@@ -140,16 +140,16 @@ def _fit(
     started = time.perf_counter()
     days = history_days(history)
     dated = has_dates(days)
-    first = first_said(history.texts)
-    n = len(np.unique(first))  # who repeats a request tells nothing new
-    splits = random_splits(first, len(catalog), dated=dated, random_state=random_state)
+    said = Said.of(history)
+    n = said.n_records  # who repeats a request tells nothing new
+    splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)
     if dated:
-        splits += dated_splits(filled(days), first, random_state=random_state)
-    splits = asking_again(splits, first, random_state=random_state)
+        splits += dated_splits(filled(days), said, random_state=random_state)
+    splits = asking_again(splits, said, random_state=random_state)
     steps = len(splits) + 3
     progress("texts", 0, steps)
     dense = None if encoder is None else DenseEncoder.of(encoder)
-    past = Past.of(catalog, history, random_state=random_state, dense=dense, pool=pool)
+    past = Past.of(catalog, history, random_state=random_state, n_records=n, dense=dense, pool=pool)
     untried = untried_of(splits, past.usage)
     splits = hiding_more(splits, past.usage, random_state=random_state)
     written = load_out_of_scope(catalog)
@@ -190,8 +190,8 @@ def _fit(
     )
     classes = past.classes
     categories = None
-    natural = [(example.used, scores) for example, scores in found if example.is_natural]
-    if classes and natural:
+    if classes:
+        natural = [(example.used, scores) for example, scores in found if example.is_natural]
         categories = CategoryClassifier(random_state=random_state).assemble(
             past.encoders.word,
             classes,

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.history import Mashup
 from cnp_router.training.corpus import MANY
 from cnp_router.training.ranker import MIN_FOR_TREES
 
 __all__ = [
     "MOST_SPLITS",
+    "Said",
     "Split",
     "asking_again",
     "by_train",
     "dated_splits",
-    "first_said",
     "hiding",
     "hiding_more",
     "random_splits",
@@ -71,23 +72,45 @@ class Split:
     is_known: bool = False
 
 
-def first_said(texts: Iterable[str]) -> NDArray[np.intp]:
-    """Return where each text stands for the first time, but for case and spaces."""
-    first: dict[str, int] = {}
-    keys = (" ".join(text.casefold().split()) for text in texts)
-    return np.array([first.setdefault(key, i) for i, key in enumerate(keys)], dtype=np.intp)
+@dataclass(frozen=True, eq=False)
+class Said:
+    """Which mashups say what another one says, but for case and spaces.
+
+    `text` holds the first row with the same text, or its own where there is none, `record` the
+    first of these that used the same APIs, too.
+    """
+
+    text: NDArray[np.intp]
+    record: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, history: Iterable[Mashup]) -> Said:
+        """Look through a history."""
+        texts: dict[str, int] = {}
+        records: dict[tuple[int, frozenset[str]], int] = {}
+        found = []
+        for row, mashup in enumerate(history):
+            words = " ".join(mashup.description.casefold().split())
+            text = texts.setdefault(words, row) if words else row
+            found.append((text, records.setdefault((text, frozenset(mashup.apis)), row)))
+        pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
+        return cls(pairs[:, 0], pairs[:, 1])
+
+    @property
+    def n_records(self) -> int:
+        """How many there are of which none says and used the same as another."""
+        return len(np.unique(self.record))
 
 
-def random_splits(
-    first: NDArray[np.intp], n_apis: int, *, dated: bool, random_state: int
-) -> list[Split]:
+def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) -> list[Split]:
     """Return random folds, which leave out each mashup once; of many mashups, a sample at once.
 
-    All that say the same, as `first_said` has it, are left out together, and asked once: an answer
-    that is known tells nothing about requests that are new. The folds of a dated history hide
-    nothing: it has others in which much is new.
+    All that say the same are left out together, and asked once with the same APIs: an answer that
+    is known tells nothing about requests that are new. Where all say the same, it tells all there
+    is. The folds of a dated history hide nothing: it has others in which much is new.
     """
     rng = np.random.default_rng(random_state)
+    first = said.text if len(np.unique(said.text)) > 1 else said.record
     distinct, text = np.unique(first, return_inverse=True)
     n_mashups, n_texts = len(first), len(distinct)
     if n_texts < MANY:
@@ -96,7 +119,7 @@ def random_splits(
         shares = (0.0,) * N_RANDOM if dated else HIDDEN_SHARES
     drawn = rng.permutation(n_texts)[text]
     fold = drawn % max(len(shares), 1)
-    order, rest = _once(rng.permutation(n_mashups), first), None
+    order, rest = _once(rng.permutation(n_mashups), said.record), None
     if n_mashups > FEW:
         if n_texts < 2 * MAX_EXAMPLES:  # leave some to learn from
             order = order[drawn[order] < n_texts // 2]
@@ -114,9 +137,7 @@ def random_splits(
     return found
 
 
-def asking_again(
-    splits: Sequence[Split], first: NDArray[np.intp], *, random_state: int
-) -> list[Split]:
+def asking_again(splits: Sequence[Split], said: Said, *, random_state: int) -> list[Split]:
     """Return the splits, and one more if some requests are said twice: it asks these, once each.
 
     It teaches what a past request tells that is exactly the same. Views of a long history are not
@@ -124,6 +145,7 @@ def asking_again(
     """
     if not splits:
         return []
+    first = said.text
     known = splits[0].train if len(first) > FEW else np.arange(len(first))
     order = np.random.default_rng(random_state).permutation(known)
     times = np.bincount(first[known], minlength=len(first))
@@ -232,13 +254,10 @@ def by_train(splits: Sequence[Split]) -> list[list[int]]:
     return list(groups.values())
 
 
-def dated_splits(
-    days: NDArray[np.floating], first: NDArray[np.intp], *, random_state: int
-) -> list[Split]:
+def dated_splits(days: NDArray[np.floating], said: Said, *, random_state: int) -> list[Split]:
     """Return folds in which all that is asked is later than all that is known, and not the same.
 
-    Rolling origin (Tashman, 2000), and longer horizons. `days` are those of the mashups, `first`
-    where the same was said first.
+    Rolling origin (Tashman, 2000), and longer horizons. `days` are those of the mashups.
     """
     rng = np.random.default_rng(random_state)
     order, n = np.argsort(days, kind="stable"), len(days)
@@ -249,8 +268,8 @@ def dated_splits(
     found = []
     for known, end in ends:
         later = order[known * n // 10 : end * n // 10]
-        later = later[~np.isin(first[later], first[trains[known]])]
-        asked = np.sort(_once(rng.permutation(later), first)[:size])
+        later = later[~np.isin(said.text[later], said.text[trains[known]])]
+        asked = np.sort(_once(rng.permutation(later), said.record)[:size])
         if len(asked):
-            found.append(Split(trains[known], asked, first[asked], is_random=False))
+            found.append(Split(trains[known], asked, said.text[asked], is_random=False))
     return found

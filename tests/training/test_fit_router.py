@@ -190,6 +190,10 @@ TINY = {
     ),
     "all use every API": lambda c, h: (c, History(Mashup(m.id, m.description, c.ids) for m in h)),
     "all say the same": lambda c, h: (c, History(Mashup(m.id, "a map", m.apis) for m in h)),
+    "all are the same": lambda c, h: (
+        c,
+        History(Mashup(m.id, f"a{' ' * i}Map", h[0].apis) for i, m in enumerate(h, start=1)),
+    ),
     "two APIs": lambda c, h: (
         Catalog(c[:2]),
         History([Mashup("m1", "rain", ("weather",)), Mashup("m2", "a map", ("maps",))]),

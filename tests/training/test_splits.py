@@ -16,20 +16,25 @@ from cnp_router.training.splits import (
     MAX_EXAMPLES,
     MOST_SPLITS,
     UNUSED_NEEDED,
+    Said,
     asking_again,
     by_train,
     dated_splits,
-    first_said,
     hiding_more,
     random_splits,
     untried_of,
 )
 
 
+def all_new(n):
+    """Return what is said where each says something else."""
+    return Said(np.arange(n), np.arange(n))
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 30, 499, 500, 1_200])
 @pytest.mark.parametrize("dated", [False, True])
 def test_random_folds_ask_each_mashup_once_and_never_one_that_is_known(n, dated):
-    splits = random_splits(np.arange(n), 40, dated=dated, random_state=0)
+    splits = random_splits(all_new(n), 40, dated=dated, random_state=0)
     asked = [row for split in splits for row in split.asked.tolist()]
     assert sorted(asked) == (list(range(n)) if n > 1 else [])
     for split in splits:
@@ -46,9 +51,9 @@ def test_random_folds_ask_each_mashup_once_and_never_one_that_is_known(n, dated)
 def test_what_is_said_again_is_no_news_to_any_fold(n, n_texts):
     first = np.arange(n) % n_texts
     days = np.arange(n, dtype=np.float32)
-    splits = random_splits(first, 40, dated=True, random_state=0)
+    splits = random_splits(Said(first, first), 40, dated=True, random_state=0)
     assert bool(splits) == (n_texts > 1)
-    splits += dated_splits(days, first, random_state=0)
+    splits += dated_splits(days, Said(first, first), random_state=0)
     for split in splits:
         assert len(split.train)
         assert len(split.asked)
@@ -66,8 +71,8 @@ def test_what_is_said_again_is_no_news_to_any_fold(n, n_texts):
 )
 def test_what_is_said_again_is_also_asked_of_who_knows_it(n, n_texts, n_known):
     first = np.arange(n) % n_texts
-    before = random_splits(first, 40, dated=False, random_state=0)
-    *others, again = asking_again(before, first, random_state=0)
+    before = random_splits(Said(first, first), 40, dated=False, random_state=0)
+    *others, again = asking_again(before, Said(first, first), random_state=0)
     assert len(others) == len(before)
     assert np.isin(first[again.asked], first[again.train]).all()
     assert len(np.unique(again.said)) == len(again.said) == n_known
@@ -80,21 +85,40 @@ def test_what_is_said_again_is_also_asked_of_who_knows_it(n, n_texts, n_known):
 
 
 @pytest.mark.parametrize("first", [np.zeros(0, int), np.zeros(300, int), np.arange(300)])
-def test_where_nothing_else_or_nothing_twice_is_said_nothing_is_asked_again(first):
-    before = random_splits(first, 40, dated=False, random_state=0)
-    after = asking_again(before, first, random_state=0)
+def test_where_nothing_is_said_twice_or_nothing_else_nothing_is_asked_again(first):
+    before = random_splits(Said(first, first), 40, dated=False, random_state=0)
+    after = asking_again(before, Said(first, first), random_state=0)
     assert all(old is new for old, new in zip(before, after, strict=True))
 
 
-def test_texts_are_the_same_but_for_case_and_spaces():
+def test_the_same_is_said_but_for_case_and_spaces():
     texts = ["Map of bars", "text me", "map  of BARS\n", "", "text me!", " ", "text me"]
-    assert first_said(texts).tolist() == [0, 1, 0, 3, 4, 3, 1]
-    assert not len(first_said([]))
+    apis = [("maps",), ("sms",), ("maps", "bars"), ("maps",), ("sms",), ("maps",), ("sms",)]
+    past = [Mashup(str(i), *pair) for i, pair in enumerate(zip(texts, apis, strict=True))]
+    said = Said.of(past)
+    assert said.text.tolist() == [0, 1, 0, 3, 4, 5, 1]
+    assert said.record.tolist() == [0, 1, 2, 3, 4, 5, 1]
+    assert said.n_records == 6
+    assert Said.of([]).n_records == 0
+
+
+def test_the_same_text_is_asked_once_with_the_same_apis():
+    said = Said(np.array([0, 0, 0, 3, 3, 5]), np.array([0, 1, 0, 3, 3, 5]))
+    splits = random_splits(said, 40, dated=False, random_state=0)
+    asked = [split.asked.tolist() for split in splits]
+    assert sorted(len(rows) for rows in asked) == [1, 1, 2]
+    assert [1] not in asked  # with the other of its text
+
+
+def test_where_all_say_the_same_each_with_other_apis_is_left_out():
+    said = Said(np.zeros(4, dtype=int), np.array([0, 1, 0, 3]))
+    splits = random_splits(said, 40, dated=False, random_state=0)
+    assert sorted(said.record[split.asked].tolist() for split in splits) == [[0], [1], [3]]
 
 
 def test_a_dated_history_hides_nothing_and_asks_some_without_their_date():
-    dated = random_splits(np.arange(2_000), 40, dated=True, random_state=1)
-    plain = random_splits(np.arange(2_000), 5_000, dated=False, random_state=1)
+    dated = random_splits(all_new(2_000), 40, dated=True, random_state=1)
+    plain = random_splits(all_new(2_000), 5_000, dated=False, random_state=1)
     shares = [len(split.hidden) / 5_000 for split in plain]
     assert shares == pytest.approx(HIDDEN_SHARES, abs=0.013)
     assert [split.is_natural for split in plain] == [share == 0 for share in HIDDEN_SHARES]
@@ -106,7 +130,7 @@ def test_a_dated_history_hides_nothing_and_asks_some_without_their_date():
 
 def test_what_is_asked_is_later_than_all_that_is_known():
     days = np.random.default_rng(0).permutation(3_000).astype(np.float32)
-    splits = dated_splits(days, np.arange(3_000), random_state=0)
+    splits = dated_splits(days, all_new(3_000), random_state=0)
     assert [round(len(split.train) / 300) for split in splits] == [4, 5, 6, 7, 8, 9, 3, 5, 7]
     for split in splits:
         assert days[split.train].max() < days[split.asked].min()
@@ -116,23 +140,23 @@ def test_what_is_asked_is_later_than_all_that_is_known():
         assert days[split.asked].max() - days[split.train].max() <= 300
     assert all(days[split.asked].max() > 2_900 for split in long)
     assert (
-        len(random_splits(np.arange(3_000), 40, dated=True, random_state=0)) + len(splits)
+        len(random_splits(all_new(3_000), 40, dated=True, random_state=0)) + len(splits)
         <= MOST_SPLITS
     )
 
 
 def test_cost_is_bounded():
     n = 50_000
-    splits = random_splits(np.arange(n), 40, dated=True, random_state=0)
+    splits = random_splits(all_new(n), 40, dated=True, random_state=0)
     assert sum(len(split.asked) for split in splits) == MAX_EXAMPLES
     assert (
-        sum(len(s.asked) for s in dated_splits(np.arange(n), np.arange(n), random_state=0))
+        sum(len(s.asked) for s in dated_splits(np.arange(n), all_new(n), random_state=0))
         <= MAX_EXAMPLES
     )
 
 
 def test_the_same_seed_parts_alike():
-    one, other = (random_splits(np.arange(900), 40, dated=True, random_state=7) for _ in range(2))
+    one, other = (random_splits(all_new(900), 40, dated=True, random_state=7) for _ in range(2))
     for left, right in zip(one, other, strict=True):
         np.testing.assert_array_equal(left.asked, right.asked)
         np.testing.assert_array_equal(left.undated, right.undated)
@@ -150,7 +174,7 @@ def usage(n_mashups, n_used, n_apis, seed=0):
 @pytest.mark.parametrize("n", [200, 499, 900])
 def test_where_nearly_all_of_the_catalog_was_never_used_some_of_what_was_is_hidden(n):
     used = usage(n, 40, 400)
-    before = random_splits(np.arange(n), 400, dated=False, random_state=0)
+    before = random_splits(all_new(n), 400, dated=False, random_state=0)
     after = hiding_more(before, used, random_state=0)
     natural = [split for split in after if split.is_natural]
     hidden = np.concatenate([split.hidden for split in natural])
@@ -176,7 +200,7 @@ def test_where_nearly_all_of_the_catalog_was_never_used_some_of_what_was_is_hidd
 def test_a_little_history_of_all_of_the_catalog_hides_in_some_folds_what_a_longer_one_does(n):
     used = usage(n, 40, 40)
     after = hiding_more(
-        random_splits(np.arange(n), 40, dated=False, random_state=0), used, random_state=0
+        random_splits(all_new(n), 40, dated=False, random_state=0), used, random_state=0
     )
     assert [split.is_natural for split in after] == [False] * 3 + [True] * 7
     sizes = [len(split.hidden) for split in after]
@@ -196,7 +220,7 @@ def test_a_little_history_of_all_of_the_catalog_hides_in_some_folds_what_a_longe
     ],
 )
 def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
-    before = random_splits(np.arange(n), n_apis, dated=False, random_state=0)
+    before = random_splits(all_new(n), n_apis, dated=False, random_state=0)
     after = hiding_more(before, usage(n, n_used, n_apis), random_state=0)
     assert all(old is new for old, new in zip(before, after, strict=True))
 
@@ -212,13 +236,13 @@ def test_otherwise_nothing_more_is_hidden(n, n_used, n_apis):
     ],
 )
 def test_what_nothing_used_is_untried_only_where_more_is_hidden(n, n_used, n_apis, expected):
-    splits = random_splits(np.arange(n), n_apis, dated=False, random_state=0)
+    splits = random_splits(all_new(n), n_apis, dated=False, random_state=0)
     untried = untried_of(splits, usage(n, n_used, n_apis))
     np.testing.assert_array_equal(untried, np.array(expected, dtype=int))
 
 
 def test_a_history_is_never_hidden_whole():
-    before = random_splits(np.arange(15), 200, dated=False, random_state=0)
+    before = random_splits(all_new(15), 200, dated=False, random_state=0)
     for split in hiding_more(before, usage(15, 1, 200), random_state=0):
         assert len(split.train)
         assert not len(split.hidden)
