@@ -134,7 +134,10 @@ class Answerable(Part):
 
         def judge(name: Judge, X: NDArray[Any], names: Sequence[str]) -> Logistic:
             weight = look_weights(seen, name)
-            return _judge(X, serves, weight, getattr(prior, name).at(n_mashups, names))
+            kept = weight > 0
+            own: Gaussian = getattr(prior, name).at(n_mashups, names)
+            rows = own.standardised(X[kept])  # no feature lowers what it says
+            return own.logistic(rising(rows, serves[kept], weight[kept], own))
 
         says = judge("says", S, SAID)
         fits = judge("fits", F, fitting(scores))
@@ -288,13 +291,6 @@ def look_weights(seen: Sequence[Look], judge: Judge) -> NDArray[Any]:
         own = np.flatnonzero(kinds == kind)
         weight[own] = share * n_whole / max(len(own), 1)
     return weight
-
-
-def _judge(X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any], prior: Gaussian) -> Logistic:
-    """Return a logistic regression that no feature lowers."""
-    kept = weight > 0
-    rows = prior.standardised(X[kept])
-    return prior.logistic(rising(rows, y[kept], weight[kept], prior))
 
 
 def _fit_manner(

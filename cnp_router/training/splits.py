@@ -110,7 +110,7 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
     is. The folds of a dated history hide nothing: it has others in which much is new.
     """
     rng = np.random.default_rng(random_state)
-    first = said.text if len(np.unique(said.text)) > 1 else said.record
+    first = said.text if said.text.any() else said.record  # all say what the first one says
     distinct, text = np.unique(first, return_inverse=True)
     n_mashups, n_texts = len(first), len(distinct)
     if n_texts < MANY:
