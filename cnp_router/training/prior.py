@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cnp_router.pool import one_thread
 from cnp_router.storage import state_from_bytes
 from cnp_router.training.linear import (
     Gaussian,
@@ -111,9 +112,9 @@ class EpisodePrior(Part):
         There may be `beliefs` of features that the episodes do not know.
         """
         n = len(self.names) + 1
-        covariance = self._covariance
         joined = np.hstack([column[0] * np.eye(n) for column in _basis(np.array([n_mashups]))])
-        precision = np.linalg.inv(joined @ covariance @ joined.T)
+        with one_thread:  # how many there are changes the last digits, which are kept
+            precision = np.linalg.inv(joined @ self._covariance @ joined.T)
         place = {name: i for i, name in enumerate(self.names)}
         known = [i for i, name in enumerate(names) if name in place]
         own = [place[names[i]] for i in known]

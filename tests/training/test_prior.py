@@ -14,6 +14,7 @@ from scipy import sparse
 
 from cnp_router.datasets import load_sample
 from cnp_router.history import History
+from cnp_router.pool import one_thread
 from cnp_router.storage import state_from_bytes, state_to_bytes
 from cnp_router.training.answerable import BOTH, SAID, fitting
 from cnp_router.training.decision import CONFIDENCE
@@ -226,6 +227,15 @@ class TestTheBundledOne:
             assert (np.linalg.eigvalsh(gaussian.precision) > 0).all()
         shares = prior.recall.at(n)
         assert (np.diff(shares) >= 0).all() and shares[0] >= 0 and shares[-1] <= 1
+
+    def test_it_is_the_same_however_many_threads_are_allowed(self):
+        def fresh():
+            return Prior.from_state(bundled_prior().state()).ranker
+
+        with one_thread:
+            expected = fresh().at(5, fresh().names)
+        found = fresh().at(5, fresh().names)
+        np.testing.assert_array_equal(found.precision, expected.precision)
 
     @pytest.mark.parametrize("n", [0, 5, 250])
     def test_likeness_never_speaks_against_being_served(self, n, sample_views):
