@@ -130,18 +130,26 @@ def highest(
 
 
 class _Scratch(threading.local):
-    """An array of zeros for each thread, so that none is made for each request."""
+    """An array of zeros for each thread, so that none is made for each request.
+
+    While it is lent it is not here: what an interrupted borrower leaves in it, nobody finds.
+    """
 
     def __init__(self) -> None:
-        self.cells = np.zeros(0, dtype=np.float32)
+        self._cells = _NO_CELLS
 
-    def zeros(self, size: int) -> NDArray[np.float32]:
-        """Return at least so many zeros: who changes some must set them to 0 again."""
-        if len(self.cells) < size:
-            self.cells = np.zeros(max(size, 2 * len(self.cells)), dtype=np.float32)
-        return self.cells
+    def lend(self, size: int) -> NDArray[np.float32]:
+        """Return at least so many zeros."""
+        cells, self._cells = self._cells, _NO_CELLS
+        return cells if len(cells) >= size else np.zeros(max(size, 2 * len(cells)), np.float32)
+
+    def take_back(self, cells: NDArray[np.float32], keys: NDArray[Any]) -> None:
+        """Take back what was lent, of which the cells of some keys may have been changed."""
+        cells[keys] = 0
+        self._cells = cells
 
 
+_NO_CELLS = np.zeros(0, dtype=np.float32)
 _SCRATCH = _Scratch()
 
 
@@ -157,18 +165,18 @@ class Filled:
     [0.0, 2.0, 0.0, 0.5, 0.0]
     """
 
-    __slots__ = ("_cells", "_keys", "_values")
+    __slots__ = ("_cells", "_keys", "_size", "_values")
 
     def __init__(self, keys: NDArray[Any], values: NDArray[Any] | float, size: int) -> None:
-        self._keys, self._values = keys, values
-        self._cells = _SCRATCH.zeros(size)[:size]
+        self._keys, self._values, self._size = keys, values, size
 
     def __enter__(self) -> NDArray[np.float32]:
+        self._cells = _SCRATCH.lend(self._size)
         self._cells[self._keys] = self._values
-        return self._cells
+        return self._cells[: self._size]
 
     def __exit__(self, *_: object) -> None:
-        self._cells[self._keys] = 0
+        _SCRATCH.take_back(self._cells, self._keys)
 
 
 def scattered(
@@ -212,13 +220,12 @@ def added(
     >>> added(np.array([3, 1, 3]), np.array([0.5, 1.0, 2.0], dtype=np.float32), 5)
     (array([1, 3]), array([1. , 2.5], dtype=float32))
     """
-    cells = _SCRATCH.zeros(size)
-    try:
-        np.add.at(cells, keys, values)
-        if size <= _CELLS_A_KEY * len(keys):
-            (there,) = (cells[:size] != 0).nonzero()
-        else:
-            there = distinct(keys)
-        return there, cells[there]
-    finally:
-        cells[keys] = 0
+    cells = _SCRATCH.lend(size)
+    np.add.at(cells, keys, values)
+    if size <= _CELLS_A_KEY * len(keys):
+        (there,) = (cells[:size] != 0).nonzero()
+    else:
+        there = distinct(keys)
+    sums = cells[there]
+    _SCRATCH.take_back(cells, keys)
+    return there, sums

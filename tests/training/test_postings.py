@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -118,6 +119,38 @@ def test_what_was_lent_is_given_back_where_a_product_fails(monkeypatch):
     assert stopped.value.args[0] > 0  # and whoever keeps the error, keeps the loop
     with keyed.Filled(np.zeros(0, dtype=np.intp), 0, 20) as lent:
         assert not lent.any()
+
+
+@pytest.mark.parametrize("borrow", [keyed.scattered, lambda *given: keyed.added(*given[:2], 20)])
+def test_nobody_finds_what_an_interrupted_borrower_left(borrow):
+    keys, values = np.array([3, 7], dtype=np.intp), np.array([1, np.nan], dtype=np.float32)
+
+    def interrupted(number):
+        left = [number]
+
+        def trace(frame, event, _):
+            if frame.f_code.co_filename == keyed.__file__:
+                left[0] -= 1
+                if not left[0]:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            borrow(keys, values, keys, 20)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    stopped = list(itertools.takewhile(interrupted, itertools.count(1)))
+    assert len(stopped) > 10
+    for number in stopped:
+        interrupted(number)
+        with keyed.Filled(keys[:0], 0, 20) as lent:
+            assert not lent.any()
 
 
 @pytest.mark.parametrize("n_parts", [[1], [3], [0], [1, 4, 2], [2, 2], []])
