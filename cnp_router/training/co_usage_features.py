@@ -15,6 +15,7 @@ from cnp_router.text.entries import Entries, entries
 from cnp_router.training.co_occurrence import DOUBT, CoOccurrence
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.keyed import distinct, scattered
+from cnp_router.training.linear import pair_products
 from cnp_router.training.views import Candidates, Neighbours
 
 __all__ = ["FEATURES", "N_CO_USED", "N_FROM_TEXT", "CoUsageFeatures"]
@@ -189,7 +190,7 @@ class CoUsageFeatures:
         related = self.category_co_usage @ (share / len(known))
         own = entries(self.membership, pool)
         row = np.repeat(np.arange(len(pool)), own.sizes)
-        likeness = np.einsum("ij,kj->ik", self.specifications[pool], self.specifications[known])
+        likeness = pair_products(self.specifications[pool], self.specifications[known])
         return [
             np.bincount(row, own.data * (share > 0)[own.index], len(pool)),
             np.bincount(row, own.data * related[own.index], len(pool)),

@@ -22,6 +22,7 @@ __all__ = [
     "Logistic",
     "correction",
     "level",
+    "pair_products",
     "replaced_columns",
     "ridge_weights",
     "rising",
@@ -46,7 +47,27 @@ def times_vector(matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
     That one wakes its threads for products of this size, and waits for them: an answer then takes
     several times longer as soon as another process uses a core.
     """
+    if not len(vector):
+        return _of_nothing(matrix, vector, (len(matrix),))
     return np.asarray(np.einsum("ij,j->i", matrix, vector))
+
+
+def pair_products(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Return ``one @ other.T`` without the linear algebra library, as `times_vector` does.
+
+    Examples
+    --------
+    >>> pair_products(np.eye(2), np.array([[3.0, 4.0]])).tolist()
+    [[3.0], [4.0]]
+    """
+    if not one.shape[1]:
+        return _of_nothing(one, other, (len(one), len(other)))
+    return np.asarray(np.einsum("ij,kj->ik", one, other))
+
+
+def _of_nothing(one: NDArray[Any], other: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    # Of no terms, einsum may add 0 times what stands in memory behind nothing: it may be NaN.
+    return np.zeros(shape, dtype=np.result_type(one, other))
 
 
 def ridge_weights(

@@ -11,9 +11,11 @@ from cnp_router.training.linear import (
     correction,
     level,
     maximum_a_posteriori,
+    pair_products,
     ridge_weights,
     rising,
     sigmoid,
+    times_vector,
     updated_weights,
 )
 
@@ -87,6 +89,18 @@ def test_the_matrices_stay_as_they_are():
     ridge_weights(X, Y)
     np.testing.assert_array_equal(X.toarray(), before[0])
     np.testing.assert_array_equal(Y.toarray(), before[1])
+
+
+@pytest.mark.parametrize("strides", [((4, 4), (0,)), ((0, 0), (4,))])
+def test_products_of_nothing_are_0_whatever_stands_behind_it(strides):
+    """Arrays without elements have such strides after a fit, others after they were loaded."""
+    garbage = np.full(4, np.nan, dtype=np.float32)
+    of_matrix, of_vector = strides
+    matrix = np.lib.stride_tricks.as_strided(garbage, (2, 0), of_matrix)
+    vector = np.lib.stride_tricks.as_strided(garbage, (0,), of_vector)
+    rows = np.lib.stride_tricks.as_strided(garbage, (3, 0), of_vector * 2)
+    np.testing.assert_array_equal(times_vector(matrix, vector), np.zeros(2, dtype=np.float32))
+    np.testing.assert_array_equal(pair_products(matrix, rows), np.zeros((2, 3)))
 
 
 def test_after_more_rows_only_their_terms_and_labels_are_corrected():
