@@ -47,9 +47,7 @@ def times_vector(matrix: NDArray[Any], vector: NDArray[Any]) -> NDArray[Any]:
     That one wakes its threads for products of this size, and waits for them: an answer then takes
     several times longer as soon as another process uses a core.
     """
-    if not len(vector):
-        return _of_nothing(matrix, vector, (len(matrix),))
-    return np.asarray(np.einsum("ij,j->i", matrix, vector))
+    return _products("ij,j->i", matrix, vector)
 
 
 def pair_products(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
@@ -60,14 +58,14 @@ def pair_products(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     >>> pair_products(np.eye(2), np.array([[3.0, 4.0]])).tolist()
     [[3.0], [4.0]]
     """
-    if not one.shape[1]:
-        return _of_nothing(one, other, (len(one), len(other)))
-    return np.asarray(np.einsum("ij,kj->ik", one, other))
+    return _products("ij,kj->ik", one, other)
 
 
-def _of_nothing(one: NDArray[Any], other: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def _products(subscripts: str, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    if one.shape[1]:
+        return np.asarray(np.einsum(subscripts, one, other))
     # Of no terms, einsum may add 0 times what stands in memory behind nothing: it may be NaN.
-    return np.zeros(shape, dtype=np.result_type(one, other))
+    return np.zeros((len(one), *other.shape[:-1]), dtype=np.result_type(one, other))
 
 
 def ridge_weights(
