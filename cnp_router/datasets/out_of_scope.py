@@ -98,8 +98,8 @@ def served_by_none(texts: Iterable[OutOfScope], catalog: Catalog) -> tuple[OutOf
 
 
 def _stem(word: str) -> str:
-    """Return what a word and its plural begin with."""
-    return word[:-1] if word.endswith("y") else word
+    """Return what a word and its plural begin with: toy and toys, stor of story and stories."""
+    return word[:-1] if word.endswith("y") and word[-2:-1] not in "aeiou" else word
 
 
 def _phrase(text: str) -> str:

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from cnp_router.text import TfidfEncoder, content_words
-from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid, single_class
+from cnp_router.training.linear import Gaussian, Logistic, level, rising, sigmoid
 from cnp_router.training.looks import Kind, Look
+from cnp_router.training.manner import Manner
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import AnswerablePrior
 from cnp_router.training.views import Candidates
@@ -32,7 +32,6 @@ __all__ = [
     "SERVED",
     "Answerable",
     "Judge",
-    "Manner",
     "fitting",
     "log_probabilities",
     "look_weights",
@@ -41,9 +40,7 @@ __all__ = [
     "strength",
 ]
 
-T = TypeVar("T")
 Judge = Literal["says", "fits", "both"]
-MAX_TEXTS = 1_000  # of each kind from which the manner is learned
 _BEST = 5  # candidates that are expected together
 # What each kind weighs, in the weight of all whole past requests: in how a request is said, and
 # in how well anything fits it.
@@ -69,30 +66,8 @@ _MEETS: dict[Kind, float] = {
 }
 SAID = ("sounding", "familiar", "known")
 BOTH = ("says", "fits")
-_MANNER_C = 10.0
 SERVED = 0.87
 _LEAST_COLD = 20  # requests that tell what is answered to those of what nobody tried
-
-
-@dataclass(frozen=True, eq=False)
-class Manner(Part):
-    """How what is asked of a catalog is said, against texts of nothing: by runs of characters."""
-
-    encoder: TfidfEncoder
-    weights: NDArray[Any]
-    intercept: float
-
-    @classmethod
-    def fit(cls, asked: Sequence[str], written: Sequence[str]) -> Manner:
-        """Learn it from what is asked of a catalog, and from the texts of nothing."""
-        texts = [*asked, *written]
-        encoder = TfidfEncoder("character", min_df=2).fit(texts)
-        is_asked = np.arange(len(texts)) < len(asked)
-        return cls(encoder, *_linear(encoder.transform(texts), is_asked))
-
-    def log_odds(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return how much each text sounds like the requests and the specifications."""
-        return self.encoder.linear(texts, self.weights) + self.intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,19 +91,19 @@ class Answerable(Part):
         cls,
         seen: Sequence[Look],
         probabilities: Sequence[NDArray[Any]],
+        manner: Manner,
+        sounding: NDArray[Any],
         word: TfidfEncoder,
-        specifications: Sequence[str],
-        written: Sequence[str],
         scores: Sequence[str],
         prior: AnswerablePrior,
         n_mashups: int,
     ) -> tuple[Answerable, NDArray[Any]]:
         """Learn from looks and the probabilities of their candidates; return the evidence, too.
 
-        `written` are the texts of nothing, `scores` the names of the scores that candidates
-        have. With the `prior` at `n_mashups` there may be few looks, or none.
+        `manner` is that of the looks, and `sounding` what it says of each out of its half; `scores`
+        are the names of the scores that candidates have. With the `prior` at `n_mashups` there may
+        be few looks, or none.
         """
-        manner, sounding = _fit_manner(seen, specifications, written)
         S, F = sides(sounding, seen, probabilities, word, scores)
         serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
 
@@ -291,52 +266,3 @@ def look_weights(seen: Sequence[Look], judge: Judge) -> NDArray[Any]:
         own = np.flatnonzero(kinds == kind)
         weight[own] = share * n_whole / max(len(own), 1)
     return weight
-
-
-def _fit_manner(
-    seen: Sequence[Look], specifications: Sequence[str], written: Sequence[str]
-) -> tuple[Manner, NDArray[Any]]:
-    """Fit it on some of the texts; return the log-odds of all looks, each out of its half."""
-    of: dict[str, list[int]] = {}
-    for i, look in enumerate(seen):
-        of.setdefault(look.kind, []).append(i)
-    asked = [*_some(of.get("whole", [])), *_some(of.get("shortened", []))]
-    joined = of.get("joined", [])
-    beside = _some(specifications)
-    places = _some(range(len(specifications)))
-    manner = Manner.fit(
-        [*beside, *(seen[i].text for i in asked)],
-        [*written, *(seen[i].text for i in joined)],
-    )
-    X = manner.encoder.transform([look.text for look in seen])
-    Z = manner.encoder.transform(beside)
-    chosen = np.array([*asked, *of.get("written", []), *joined], dtype=np.intp)
-    half = np.array([look.fold % 2 for look in seen])
-    serves = np.array([len(look.used) > 0 for look in seen], dtype=bool)
-    out = np.zeros(len(seen))
-    for number in np.unique(half):
-        rows = chosen[half[chosen] != number]
-        own = half == number
-        theirs = {int(seen[i].used[0]) for i in of.get("described", []) if own[i]}
-        others = np.array([place not in theirs for place in places], dtype=bool)
-        is_asked = np.concatenate([serves[rows], np.ones(others.sum(), dtype=bool)])
-        weights, intercept = _linear(sparse.vstack([X[rows], Z[others]]), is_asked)
-        out[own] = X[own] @ weights + intercept
-    return manner, out
-
-
-def _linear(X: Any, y: NDArray[Any]) -> tuple[NDArray[Any], float]:
-    """Return weights and intercept of a logistic regression with balanced classes."""
-    if y.all() or not y.any():
-        return np.zeros(X.shape[1], dtype=np.float32), single_class(y)
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=_MANNER_C, class_weight="balanced", max_iter=300)
-    model.fit(sparse.csr_matrix(X), y)
-    return model.coef_[0].astype(np.float32), float(model.intercept_[0])
-
-
-def _some(items: Sequence[T]) -> list[T]:
-    """Return at most `MAX_TEXTS` of some items, from all over."""
-    step = -(-len(items) // MAX_TEXTS)
-    return list(items[:: max(step, 1)])

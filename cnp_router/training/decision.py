@@ -14,11 +14,11 @@ from cnp_router.routing import RecallControl, TargetRecall
 from cnp_router.routing.head import TOLERANCE
 from cnp_router.routing.recall import FEEDBACK_TARGET
 from cnp_router.routing.selection import mass_positions
-from cnp_router.text import specification_text
 from cnp_router.training.answerable import SERVED, Answerable
 from cnp_router.training.examples import Fold
 from cnp_router.training.linear import Logistic, level
-from cnp_router.training.looks import described
+from cnp_router.training.looks import Look
+from cnp_router.training.manner import Manner
 from cnp_router.training.parts import Part
 from cnp_router.training.prior import MOST, Prior
 from cnp_router.training.ranker import Ranker
@@ -301,39 +301,35 @@ def confidence_features(probabilities: NDArray[Any], outside: float) -> tuple[fl
 def judged(
     folds: Sequence[Fold],
     answers: Sequence[NDArray[Any]],
+    seen: Sequence[Look],
+    manner: Manner,
+    sounding: NDArray[Any],
     ranker: Ranker,
     tail: Tail,
     views: Views,
-    written: Sequence[str],
     n_mashups: int,
     prior: Prior,
 ) -> tuple[Answerable, Decision]:
     """Learn whether anything serves a request, and the decision, from what the folds saw.
 
-    `answers` are the ranker's, out of fold, to the examples of all folds; `written` are the texts
-    of nothing. The `prior` counts with few mashups, or none, and of what serves a request with any
-    number: a history tells only of requests like its own.
+    `answers` are the ranker's, out of fold, to the examples of all folds; `seen` are `all_looks`,
+    and `sounding` is what their `manner` says of each. The `prior` counts with few mashups, or
+    none, and of what serves a request with any number: a history tells only of requests like its
+    own.
     """
     little = prior if n_mashups <= MOST else None
-    whole = [look for fold in folds for look in fold.whole]
-    others = [look for fold in folds for look in fold.others]
     probabilities = list(answers)
     for fold in folds:
         if fold.others:  # all looked at through the same views
             found = [look.candidates for look in fold.others]
             probabilities.extend(ranker.each(fold.others[0].co_usage, found))
-    if whole:
-        asked_for = described(views, whole[0])
-        others += asked_for
-        probabilities += [np.zeros(0)] * len(asked_for)
-    specifications = views.corpus.specifications
-    texts = [specification_text(api) for api in specifications.catalog]
+    probabilities += [np.zeros(0)] * (len(seen) - len(probabilities))  # of parts of specifications
     answerable, evidence = Answerable.fit(
-        [*whole, *others],
+        seen,
         probabilities,
-        specifications.encoders.word,
-        texts,
-        written,
+        manner,
+        sounding,
+        views.corpus.encoders.word,
         views.likeness_names,
         prior.answerable,
         n_mashups,

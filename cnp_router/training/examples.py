@@ -30,7 +30,7 @@ from cnp_router.training.corpus import (
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.linear import MOST_PRODUCTS
-from cnp_router.training.looks import Kind, Look, looks
+from cnp_router.training.looks import Kind, Look, described, looks
 from cnp_router.training.postings import EXACT
 from cnp_router.training.ranker import Example
 from cnp_router.training.splits import Split, by_train, hiding
@@ -45,7 +45,7 @@ from cnp_router.training.views import (
     applying,
 )
 
-__all__ = ["FittedViews", "Fold", "Past", "behind_of", "looked_at", "whole_views"]
+__all__ = ["FittedViews", "Fold", "Past", "all_looks", "behind_of", "looked_at", "whole_views"]
 
 N_COMPONENTS = 200
 MAX_PROBED = 60  # requests a fold
@@ -315,6 +315,13 @@ class Fold:
     found: list[tuple[Example, NDArray[Any]]]
     whole: list[Look]
     others: list[Look]
+
+
+def all_looks(folds: Sequence[Fold], catalog: Catalog) -> list[Look]:
+    """Return the looks of all folds, those at whole requests first, and parts of specifications."""
+    whole = [look for fold in folds for look in fold.whole]
+    others = [look for fold in folds for look in fold.others]
+    return [*whole, *others, *(described(catalog, whole[0]) if whole else ())]
 
 
 def looked_at(

@@ -24,8 +24,9 @@ from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import filled, has_dates, history_days, matrix_of_ones
 from cnp_router.training.decision import judged
 from cnp_router.training.dense_encoder import DenseEncoder, Encoder
-from cnp_router.training.examples import Fold, Past, whole_views
+from cnp_router.training.examples import Fold, Past, all_looks, whole_views
 from cnp_router.training.learned_router import LearnedRouter
+from cnp_router.training.manner import Texts, fitted_manner
 from cnp_router.training.prior import MOST, bundled_prior
 from cnp_router.training.ranker import Ranker, RankerPrior
 from cnp_router.training.splits import (
@@ -162,6 +163,8 @@ def _fit(
     for own in past.folds(splits, seeds, texts, pool, shared):
         folds += own
         progress("folds", 1 + len(folds), steps)
+    seen = all_looks(folds, catalog)
+    manner = pool.begin(fitted_manner, Texts.of(seen, catalog, written))
     progress("views", len(splits) + 1, steps)
     views = whole().of(past)
     del shared, whole
@@ -178,16 +181,7 @@ def _fit(
     )
     completion = Completion.fit(examples, answers, random_state=random_state, pool=pool)
     tail = Tail.fit(examples) if n > MOST else Tail(None)
-    answerable, decision = judged(
-        folds,
-        answers,
-        ranker,
-        tail,
-        views,
-        written,
-        n,
-        prior,
-    )
+    answerable, decision = judged(folds, answers, seen, *manner(), ranker, tail, views, n, prior)
     classes = past.classes
     categories = None
     if classes:

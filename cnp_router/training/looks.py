@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.catalog import Catalog
 from cnp_router.text import specification_text
 from cnp_router.text.entries import entries
 from cnp_router.training.co_occurrence import CoOccurrence
@@ -155,14 +156,13 @@ def _joined(texts: Sequence[str], rng: np.random.Generator) -> list[str]:
     return [". ".join(texts[i] for i in rng.choice(len(texts), n, replace=False)) for n in sizes]
 
 
-def described(views: Views, like: Look) -> list[Look]:
+def described(catalog: Catalog, like: Look) -> list[Look]:
     """Return parts of the specifications of some APIs, as requests for them.
 
     They tell how a request may be said that is unlike the past ones, not how well anything fits it:
     there are no candidates but those of another look.
     """
     rng = np.random.default_rng(like.fold)
-    catalog = views.corpus.specifications.catalog
     some = rng.permutation(len(catalog))[:MAX_DESCRIBED]
     texts = [_span(specification_text(catalog[int(i)]), rng) for i in some]
     return [
