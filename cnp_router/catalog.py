@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, overload
 
+from cnp_router.closest import closest
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.items import ItemKind, Items, UniqueItems
 from cnp_router.records import (
@@ -266,7 +266,7 @@ class Catalog(UniqueItems[Api]):
         name = check_text("an API id", api_id, any_=True)
         place = self._items.place(_normal(name))
         if place is None:
-            close = difflib.get_close_matches(name, self.ids, n=1)
+            close = closest(name, self.ids)
             raise UnknownApiError(api_id, close=close)
         return place
 

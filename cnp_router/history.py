@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import functools
 import logging
 import unicodedata
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, overload
 
 from cnp_router.catalog import ROWS_SHOWN, Catalog, html_table
+from cnp_router.closest import closest
 from cnp_router.data_files import data_files
 from cnp_router.exceptions import InputError
 from cnp_router.items import ItemKind, UniqueItems
@@ -312,7 +312,7 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
         for record, mashup in read_records(path, "mashup", parse_mashup, columns=_COLUMNS):
             strangers = [a for a in mashup.apis if catalog is not None and a not in catalog]
             if strangers and unknown == "error":
-                close = difflib.get_close_matches(strangers[0], catalog.ids if catalog else (), n=1)
+                close = closest(strangers[0], catalog.ids if catalog else ())
                 raise record.error(
                     f"unknown API {strangers[0]!r}",
                     cure=f"{f'did you mean {close[0]!r}? Or ' if close else ''}add it to the "

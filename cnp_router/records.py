@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import difflib
 import functools
 import json
 import math
@@ -20,6 +19,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from cnp_router.closest import closest
 from cnp_router.data_files import data_files, is_parquet, read_parquet
 from cnp_router.exceptions import DataFileError, InputError, shown
 from cnp_router.files import JSON_VALUES, read_jsonl, reason
@@ -292,7 +292,7 @@ class Record:
         known = [part.name for part in dataclasses.fields(kind)]
         unknown = [key for key in self.fields if key not in known]
         if unknown:
-            close = difflib.get_close_matches(unknown[0], known, n=1)
+            close = closest(unknown[0], known)
             cure = f"did you mean {close[0]!r}?" if close else f"use {', '.join(map(repr, known))}"
             of = self.fields.get("id")
             who = "" if of is None else f"{kind.__name__.lower()} {shown(of)}: "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -23,6 +22,7 @@ from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs,
 from cnp_router.cli.remembering import Remembering
 from cnp_router.cli.source_options import Origins
 from cnp_router.cli.source_router import router_of
+from cnp_router.closest import closest
 from cnp_router.exceptions import (
     CnpRouterError,
     DataFileError,
@@ -149,7 +149,7 @@ class ExecutionRun:
             return
         for job in plan.jobs:
             if job.api is not None and job.api not in catalog:
-                close = difflib.get_close_matches(job.api, catalog.ids, n=1)
+                close = closest(job.api, catalog.ids)
                 cure = f"did you mean {close[0]!r}?" if close else "name a tool of the sources"
                 problem = f"job {job.id!r}: unknown API {job.api!r}"
                 raise DataFileError(file, problem, cure=cure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from cnp_router.cli import llm_options, options
 from cnp_router.cli.models import next_tool_router
 from cnp_router.cli.output import cold_start, counted, echo, echo_json, echo_pairs, echo_table
+from cnp_router.closest import closest
 
 if TYPE_CHECKING:
     from cnp_router.llm import ChatModel
@@ -113,7 +113,7 @@ def _model(chat: llm_options.Chat) -> ChatModel | None:
 
 
 def _near(tool: str, router: NextToolRouter) -> str:
-    close = difflib.get_close_matches(tool, router.observed, n=1)
+    close = closest(tool, router.observed)
     return f": did you mean {close[0]}?" if close else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from click.shell_completion import CompletionItem
 from cnp_router.cli import options
 from cnp_router.cli.completing import listed_api_ids
 from cnp_router.cli.help_pages import Registered
+from cnp_router.closest import closest
 from cnp_router.exceptions import InputError, shown
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Where:
 def _in_category(catalog: Catalog, value: str) -> Iterable[str]:
     by_name = {name.casefold(): name for name in catalog.categories}
     if value.casefold() not in by_name:
-        close = difflib.get_close_matches(value.casefold(), by_name, n=1)
+        close = closest(value.casefold(), by_name)
         cure = f"did you mean {by_name[close[0]]!r}?" if close else "use one of the catalog"
         cure = cure if by_name else "the catalog has none; --where name=... goes by names"
         raise InputError(f"unknown category {shown(value)} ({cure})")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cnp_router.closest import closest
 from cnp_router.exceptions import InputError
 from cnp_router.records import (
     check_id,
@@ -246,7 +246,7 @@ def known(who: str, ids: Iterable[str], places: Collection[str]) -> None:
     """Raise InputError where an id is not among those of the items."""
     for item in ids:
         if item not in places:
-            close = difflib.get_close_matches(item, places, n=1)
+            close = closest(item, places)
             cure = f"did you mean {close[0]!r}?" if close else "use an id of the items"
             raise InputError(f"{who} names the item {shown(item)}, which is not there ({cure})")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cnp_router import telemetry
+from cnp_router.closest import closest
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.execution.references import references_in
 from cnp_router.files import atomic_write, read_json
@@ -151,7 +151,7 @@ class Plan:
         for job in jobs:
             for name in job.after:
                 if name not in places:
-                    close = difflib.get_close_matches(name, places, n=1)
+                    close = closest(name, places)
                     cure = f"did you mean {close[0]!r}?" if close else "use the id of another job"
                     raise InputError(f"job {job.id!r} waits for {name!r}, which is no job ({cure})")
             try:

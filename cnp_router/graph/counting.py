@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from cnp_router.closest import closest
 from cnp_router.exceptions import UnknownApiError
 from cnp_router.history import History
 
@@ -69,7 +69,7 @@ def at_least(least: int, counts: csr_array) -> csr_array:
 
 def unknown_api(api: str, apis: Sequence[str]) -> UnknownApiError:
     """Return what to raise where an API is not among those of the graph."""
-    return UnknownApiError(api, close=difflib.get_close_matches(str(api), apis, n=1))
+    return UnknownApiError(api, close=closest(str(api), apis))
 
 
 def _csr(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from cnp_router import telemetry
 from cnp_router.agents import DoneJob, FailedJob, PlanJobs, PlannedJobs
 from cnp_router.catalog import Api
+from cnp_router.closest import closest
 from cnp_router.exceptions import ChatAnswerError, InputError
 from cnp_router.execution import Job, Plan
 from cnp_router.llm import ChatModel, Usage, completed
@@ -220,7 +220,7 @@ class Planner:
             raise InputError(f"the plan has {len(new)} jobs (give it at most {self.max_jobs})")
         for job in new:
             if job.api is not None and job.api not in known:
-                close = difflib.get_close_matches(job.api, known, n=1)
+                close = closest(job.api, known)
                 cure = f"did you mean {close[0]!r}?" if close else "name one of the list, or null"
                 raise InputError(f"job {job.id!r}: there is no tool {job.api!r} ({cure})")
         jobs = tuple(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 
 from cnp_router.agents import NextAct, NextStep, ShownHistory, TriedCall, WantedCall
 from cnp_router.catalog import Api
+from cnp_router.closest import closest
 from cnp_router.exceptions import ChatAnswerError, InputError, SourceError
 from cnp_router.execution import (
     Act,
@@ -363,7 +363,7 @@ def _is_answer(work: _Job, wanted: WantedCall) -> bool:
 def _no_tool(name: str, known: Iterable[str]) -> str:
     """Return that there is no such tool, and which one may be meant."""
     by_tool = {each.partition(SEPARATOR)[2]: each for each in known}
-    close = difflib.get_close_matches(name, [*known, *by_tool], n=1)
+    close = closest(name, [*known, *by_tool])
     cure = f" (did you mean {by_tool.get(close[0], close[0])!r}?)" if close else ""
     return f"there is no tool {printable(name, _MOST_SAID)!r}{cure}"
 

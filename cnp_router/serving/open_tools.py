@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import heapq
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from cnp_router.catalog import Api, Catalog
+from cnp_router.closest import closest
 from cnp_router.exceptions import InputError, UnknownApiError, shown
 from cnp_router.records import check_instance, check_text
 from cnp_router.serving.clients import Client
@@ -21,8 +20,6 @@ from cnp_router.sources.source import SEPARATOR
 __all__ = ["OpenTools", "Visible"]
 
 _LOGGER = logging.getLogger(__name__)
-_MOST_COMPARED = 20  # letter by letter, which takes long
-_LONGEST = 200  # characters of a name that is compared
 _MOST_CLIENTS = 1000  # whose tools are kept in memory
 
 
@@ -174,7 +171,7 @@ class OpenTools:
         seen = self.of(client)
         api = seen.get(check_text("name", name, any_=True))
         if api is None:
-            raise UnknownToolError(name, close=_close(name, seen))
+            raise UnknownToolError(name, close=closest(name, seen))
         return api
 
     def states(self, client: Client | None = None) -> dict[str, str]:
@@ -222,23 +219,3 @@ class OpenTools:
 def _sources_of(catalog: Catalog, client: Client) -> frozenset[str]:
     """Return the sources of what a client may see."""
     return frozenset(api.partition(SEPARATOR)[0] for api in catalog.ids if client.may_see(api))
-
-
-def _close(name: str, there: Iterable[str]) -> list[str]:
-    """Return the most similar of the names that share words with one, if it is similar."""
-    if len(name) > _LONGEST:
-        return []
-    words = {word for word in _words(name) if word}
-    near = heapq.nlargest(
-        _MOST_COMPARED,
-        (
-            (n_shared, -abs(len(each) - len(name)), each)
-            for each in there
-            if (n_shared := len(words.intersection(_words(each))))
-        ),
-    )
-    return difflib.get_close_matches(name, [each for *_, each in near], n=1)
-
-
-def _words(name: str) -> list[str]:
-    return name.lower().replace("-", "_").split("_")

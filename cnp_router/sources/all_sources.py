@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import difflib
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog, DataClass, Effects
+from cnp_router.closest import closest
 from cnp_router.exceptions import (
     DefinitionChangedError,
     InputError,
@@ -382,10 +382,10 @@ class Sources:
         if self.lock is not None:
             known += [api.id for name in self.names for api in self.lock.current(name)]
         others = [id_ for id_ in known if id_ != api_id]  # it may be gone since it was asked for
-        close = difflib.get_close_matches(api_id, others, n=1)
+        close = closest(api_id, others)
         name, separator, tool = api_id.partition(SEPARATOR)
         if not close and name not in self._held:
-            names = difflib.get_close_matches(name, self._held, n=1)
+            names = closest(name, self._held)
             close = [each + (separator or SEPARATOR) + (tool or "tool") for each in names]
         return UnknownApiError(api_id, close=close)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import logging
 import os
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from cnp_router.catalog import Api
+from cnp_router.closest import closest
 from cnp_router.exceptions import (
     InputError,
     MissingExtraError,
@@ -268,7 +268,7 @@ class McpServer(Source):
         except SourceError as exc:
             return CallResult(failure=CallFailure("unavailable", str(exc), "no"))
         if call.api not in connection.apis:
-            close = difflib.get_close_matches(call.api, connection.apis, n=1)
+            close = closest(call.api, connection.apis)
             raise UnknownApiError(call.api, close=close)
         given = (self._given or {}).get(call.api)
         if given is not None and given != connection.apis[call.api]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import re
 import time
@@ -15,6 +14,7 @@ from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from cnp_router.catalog import Api
+from cnp_router.closest import closest
 from cnp_router.exceptions import (
     DataFileError,
     InputError,
@@ -237,7 +237,7 @@ class OpenApiSource(Source):
             return CallResult(failure=CallFailure("unusable", str(exc), "no"))
         operation = operations.by_id.get(call.api)
         if operation is None:
-            close = difflib.get_close_matches(call.api, operations.by_id, n=1)
+            close = closest(call.api, operations.by_id)
             raise UnknownApiError(call.api, close=close)
         try:
             signature = self._credentials.sign(operation.security, operations.schemes)
