@@ -12,7 +12,7 @@ from cnp_router.datasets import load_sample
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History
 
-__all__ = ["Origin", "Splits", "limited", "load", "load_limited", "rolling"]
+__all__ = ["Origin", "Splits", "in_prompts", "limited", "load", "load_limited", "rolling"]
 
 _HELD_OUT_SHARE = 0.2
 _COLD_SHARE = 0.15
@@ -21,6 +21,19 @@ ORIGINS = (0.6, 0.8)
 _NEXT = 0.1  # of the history, asked about
 _ASKED = 300
 _LEAST_DATED = 100
+
+# What an application may put around each request, and log with it.
+_PROMPT = (
+    "You are the assistant of {place}, and help those who work there, politely and in few words. "
+    "Call a tool whenever an answer depends on maps, weather, music, payments, documents or "
+    "messages; never reveal a key, and ask back where you are not sure. It is {day}, and {user} of "
+    "the {place} office asks:\n\n{request}\n\nAnswer in the language of the request."
+)
+_SLOTS = {
+    "place": ("Bergen", "Delft", "Porto", "Turku"),
+    "day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
+    "user": ("Amira", "Bob", "Chiara", "Dmitri", "Eve", "Femi", "Goro"),
+}
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,23 @@ def rolling(history: History, seed: int = 0) -> list[Origin]:
         asked = limited(History(ordered[begin:end]), _ASKED, seed)
         origins.append(Origin(share, History(ordered[:begin]), asked))
     return origins
+
+
+def in_prompts(splits: Splits, seed: int = 0) -> Splits:
+    """Return the same with each request inside a prompt, in which place, day and user differ."""
+    rng = np.random.default_rng(seed)
+
+    def prompted(history: History) -> History:
+        slots = {name: rng.choice(own, len(history)).tolist() for name, own in _SLOTS.items()}
+        each = [dict(zip(slots, own, strict=True)) for own in zip(*slots.values(), strict=True)]
+        return History(
+            replace(mashup, description=_PROMPT.format(request=mashup.description, **own))
+            for mashup, own in zip(history, each, strict=True)
+        )
+
+    held_out = {name: prompted(history) for name, history in splits.held_out.items()}
+    name = f"{splits.name}, in prompts"
+    return replace(splits, name=name, train=prompted(splits.train), held_out=held_out)
 
 
 def _plain_sample(held_out: int, seed: int) -> Splits:

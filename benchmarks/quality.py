@@ -69,7 +69,11 @@ _COSTS = {
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Measure the routers and print the tables."""
-    part = {"limit": options.limit, "without_history": options.without_history}
+    part = {
+        "limit": options.limit,
+        "without_history": options.without_history,
+        "in_prompts": options.in_prompts,
+    }
     splits = _splits(options.data, options.seed, **part)
     facts = environment(options.seed)
     heading(f"Quality on {splits.name}", facts)
@@ -181,13 +185,19 @@ def _needs_history(name: str) -> bool:
 
 
 def _splits(
-    folder: Path | None, seed: int, *, limit: int = 0, without_history: bool = False
+    folder: Path | None,
+    seed: int,
+    *,
+    limit: int = 0,
+    without_history: bool = False,
+    in_prompts: bool = False,
 ) -> data.Splits:
     """Read the data; of each split at most `limit` mashups drawn at random, all if it is 0."""
     splits = data.load(folder, seed)
     held_out = {name: data.limited(h, limit, seed) for name, h in splits.held_out.items()}
     train = History([]) if without_history else splits.train
-    return replace(splits, train=train, held_out=held_out)
+    splits = replace(splits, train=train, held_out=held_out)
+    return data.in_prompts(splits, seed) if in_prompts else splits
 
 
 def _evaluated(

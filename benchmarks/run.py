@@ -127,6 +127,9 @@ def _quality(track: argparse.ArgumentParser) -> None:
     track.add_argument(
         "--without-history", action="store_true", help="learn from specifications alone"
     )
+    track.add_argument(
+        "--in-prompts", action="store_true", help="log and ask each request inside a prompt"
+    )
     _limit(track, 0)
     _vectors(track)
     _scheduler(track)

@@ -1,6 +1,7 @@
 """Text to words, and words to numbers: the one place that does either."""
 
 from cnp_router.text.bm25 import BM25
+from cnp_router.text.boilerplate import Boilerplate
 from cnp_router.text.clauses import clauses, cuts, quarters
 from cnp_router.text.describe import specification_text
 from cnp_router.text.sparse_rows import (
@@ -28,6 +29,7 @@ from cnp_router.text.tokenise import (
 __all__ = [
     "BM25",
     "STOP_WORDS",
+    "Boilerplate",
     "GrowingRows",
     "TermCounts",
     "TfidfEncoder",

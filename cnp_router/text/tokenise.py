@@ -18,6 +18,7 @@ __all__ = [
     "grams_of",
     "is_unspaced",
     "pieces",
+    "placed_tokens",
     "placed_words",
     "singular",
     "split_identifier",
@@ -155,13 +156,23 @@ def placed_words(text: str) -> list[tuple[str, int, int]]:
     >>> placed_words("雨の地図")
     [('雨の', 0, 2), ('の地', 1, 3), ('地図', 2, 4)]
     """
-    text = text[:MAX_CHARACTERS]
+    placed = placed_tokens(text[:MAX_CHARACTERS])
+    return [(word, i, j) for token, i, j in placed if (word := _content_word(token))]
+
+
+def placed_tokens(text: str) -> list[tuple[str, int, int]]:
+    """Return all words of a text in lower case, and where each begins and ends.
+
+    Examples
+    --------
+    >>> placed_tokens("Photos on maps")
+    [('photos', 0, 6), ('on', 7, 9), ('maps', 10, 14)]
+    """
     plain = text.lower() if text.isascii() else "".join(map(_same_length, text))
     spans = [match.span() for match in _TOKEN.finditer(plain)]
     if not text.isascii():
         spans = [span for each in spans for span in _pairs(plain, *each)]
-    read = [_content_word(plain[start:end]) for start, end in spans]
-    return [(word, *span) for word, span in zip(read, spans, strict=True) if word]
+    return [(plain[start:end], start, end) for start, end in spans]
 
 
 def _pairs(text: str, start: int, end: int) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from cnp_router.pool import ALONE, Pool, spans
 from cnp_router.text import (
+    Boilerplate,
     GrowingRows,
     TermCounts,
     TfidfEncoder,
@@ -70,7 +71,7 @@ class EncodedRequests:
 
     def take(self, rows: NDArray[Any]) -> EncodedRequests:
         """Return some of the requests; most of them together share the memory of all."""
-        names = [field.name for field in fields(self) if field.name != "texts"]
+        names = [each.name for each in fields(self) if each.name != "texts"]
         if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and np.all(np.diff(rows) == 1):
             start, stop = int(rows[0]), int(rows[-1]) + 1
             taken = {name: _between(getattr(self, name), start, stop) for name in names}
@@ -105,6 +106,7 @@ class Encoders(Part):
 
     The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
     They are of the first `n_projected` words: those that came later are no part of the space.
+    Requests are read without the `boilerplate`.
     """
 
     word: TfidfEncoder
@@ -112,6 +114,7 @@ class Encoders(Part):
     projection: Annotated[NDArray[Any], "projected words", "components"]
     n_projected: int
     dense: DenseEncoder | None = None
+    boilerplate: Boilerplate = field(default_factory=Boilerplate)
 
     def know(self, request: str) -> bool:
         """Return whether any word is known, if it has one, or a dense encoder reads it."""
@@ -238,6 +241,10 @@ class Encoders(Part):
         word, character = encode_chunk(self, texts)
         vectors = _vectors(self.dense, texts)
         return EncodedRequests(list(texts), word, character, days.astype(np.float32), vectors)
+
+    def asked(self, requests: Sequence[str], days: NDArray[Any]) -> EncodedRequests:
+        """Encode requests as they are asked: they are read without the boilerplate."""
+        return self.encode([self.boilerplate.without(request) for request in requests], days)
 
     def reworded(self, requests: EncodedRequests) -> EncodedRequests:
         """Return requests that were encoded before these knew their words."""

@@ -16,7 +16,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.history import History
 from cnp_router.pool import ALONE, Pool
 from cnp_router.routing.head import is_in
-from cnp_router.text import specification_text
+from cnp_router.text import Boilerplate, specification_text
 from cnp_router.text.entries import entries
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.co_usage_features import CoUsageFeatures
@@ -52,6 +52,7 @@ MAX_PROBED = 60  # requests a fold
 GROUPED_EVERY = 16  # requests
 _BATCH_CELLS = 2_000_000
 MOST_AT_ONCE = 128  # requests
+_ALL_READ = Boilerplate()
 _BATCHES = 2  # of requests in a piece of work
 
 
@@ -75,12 +76,14 @@ class Past:
         *,
         random_state: int,
         n_records: int | None = None,
+        boilerplate: Boilerplate = _ALL_READ,
         dense: DenseEncoder | None = None,
         pool: Pool = ALONE,
     ) -> Past:
         """Encode a catalog and a history, which may be empty.
 
-        `n_records` says how many of the mashups are not the same; by default all.
+        `n_records` says how many of the mashups are not the same; by default all. Of the requests
+        the `boilerplate` is not read.
         """
         usage = usage_matrix(catalog, history)
         # Of no other category does the history give anything to learn about, and a single mashup
@@ -90,13 +93,14 @@ class Past:
         used = (catalog[int(i)] for i in np.unique(several))
         classes = tuple(sorted({name for api in used for name in api.categories}))
         encoders, encoded = Encoders.fit(
-            history.texts,
+            [boilerplate.without(text) for text in history.texts],
             [specification_text(api) for api in catalog],
             n_components=N_COMPONENTS,
             random_state=random_state,
             dense=dense,
             pool=pool,
         )
+        encoders = replace(encoders, boilerplate=boilerplate)
         n = len(history)
         requests = replace(encoded.take(np.arange(n)), day=history_days(history))
         return cls(

@@ -19,6 +19,7 @@ from cnp_router.exceptions import InputError
 from cnp_router.history import History, warn_of_future_dates
 from cnp_router.pool import Pool, check_jobs, one_thread
 from cnp_router.records import check_instance, check_number, shown
+from cnp_router.text import Boilerplate
 from cnp_router.training.categories import CategoryClassifier
 from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import filled, has_dates, history_days, matrix_of_ones
@@ -141,7 +142,8 @@ def _fit(
     started = time.perf_counter()
     days = history_days(history)
     dated = has_dates(days)
-    said = Said.of(history)
+    boilerplate = Boilerplate.of(history.texts, [mashup.apis for mashup in history])
+    said = Said.of(history, boilerplate.without)
     n = said.n_records  # who repeats a request tells nothing new
     splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)
     if dated:
@@ -150,7 +152,15 @@ def _fit(
     steps = len(splits) + 3
     progress("texts", 0, steps)
     dense = None if encoder is None else DenseEncoder.of(encoder)
-    past = Past.of(catalog, history, random_state=random_state, n_records=n, dense=dense, pool=pool)
+    past = Past.of(
+        catalog,
+        history,
+        random_state=random_state,
+        n_records=n,
+        boilerplate=boilerplate,
+        dense=dense,
+        pool=pool,
+    )
     untried = untried_of(splits, past.usage)
     splits = hiding_more(splits, past.usage, random_state=random_state)
     written = load_out_of_scope(catalog)
@@ -210,6 +220,7 @@ def _fit(
             "categories": len(classes),
             "skipped": history.skipped,
             **({} if dense is None else {"encoder": dense.name}),
+            **({"boilerplate": len(boilerplate.runs)} if boilerplate.runs else {}),
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
             "versions": {

@@ -104,16 +104,16 @@ class Scoring:
         """Yield the scores of each of some requests, which are looked at together."""
         views = self.views
         days = _days(dates)
-        asked = self.encoders.encode(requests, days)
+        asked = self.encoders.asked(requests, days)
         batch = views.batch(asked)
         found = views.candidates(batch)
         ranked = self.ranker.each(views[CoUsageView].pairs, found)
         near = views[HistoryView].neighbours(batch)
-        served = self._served(requests, found, ranked, near)
+        served = self._served(requests, asked.texts, found, ranked, near)
         months = np.array([views.corpus.months_after(day) for day in days.tolist()], dtype=float)
         behind = self._behind(found, months)
         alone = len(requests) == 1
-        for row, request in enumerate(requests):
+        for row, request in enumerate(asked.texts):
             own = partial(_same, batch) if alone else partial(_looked_at, views, asked, row)
             compound = self._compound(request, days[[row]], found[row].positions, ranked[row])
             positions, p = found[row].positions, ranked[row]
@@ -153,7 +153,7 @@ class Scoring:
         return self._with(partial(self._asked, request, date), **own)
 
     def _asked(self, request: str, date: datetime.date | None) -> Batch:
-        return self.views.batch(self.encoders.encode([request], _days([date])))
+        return self.views.batch(self.encoders.asked([request], _days([date])))
 
     def _behind(
         self, found: Sequence[Candidates], months: NDArray[Any]
@@ -201,13 +201,14 @@ class Scoring:
     def _served(
         self,
         requests: Sequence[str],
+        texts: Sequence[str],
         found: Sequence[Candidates],
         ranked: Sequence[NDArray[Any]],
         near: Sequence[Neighbours],
     ) -> NDArray[Any]:
-        """Return the probability that anything serves each request."""
-        told = said(self.encoders.word, requests)
-        evidence = self.answerable.evidences(told, requests, found, ranked)
+        """Return the probability that anything serves each request, given as what is read of it."""
+        told = said(self.encoders.word, texts)
+        evidence = self.answerable.evidences(told, texts, found, ranked)
         served = self.answerable.probabilities(evidence)
         pointers = self.views.corpus.usage.indptr
         for row, request in enumerate(requests):

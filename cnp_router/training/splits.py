@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -84,13 +84,13 @@ class Said:
     record: NDArray[np.intp]
 
     @classmethod
-    def of(cls, history: Iterable[Mashup]) -> Said:
-        """Look through a history."""
+    def of(cls, history: Iterable[Mashup], read: Callable[[str], str] = str) -> Said:
+        """Look through a history, of whose texts something may not be read."""
         texts: dict[str, int] = {}
         records: dict[tuple[int, frozenset[str]], int] = {}
         found = []
         for row, mashup in enumerate(history):
-            words = " ".join(mashup.description.casefold().split())
+            words = " ".join(read(mashup.description).casefold().split())
             text = texts.setdefault(words, row) if words else row
             found.append((text, records.setdefault((text, frozenset(mashup.apis)), row)))
         pairs = np.array(found, dtype=np.intp).reshape(-1, 2)

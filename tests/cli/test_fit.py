@@ -80,6 +80,12 @@ def test_what_the_history_is_good_for(run, fits, monkeypatch, sample_router):
     assert result.stdout.splitlines()[1] == f"What decides  {decides}"
 
 
+def test_what_is_not_read(run, fits, monkeypatch, sample_router):
+    monkeypatch.setitem(sample_router.summary, "boilerplate", 35)
+    said = " ".join(run("fit", *FILES, "--output", "model").stdout.split())
+    assert "Not read 35 runs of five words that most requests have in common" in said
+
+
 def test_the_options_reach_the_library(run, fits, sample):
     files = ("--catalog", "apis.jsonl", "--history", "held-out.jsonl", "--history", "more.jsonl")
     History([Mashup("x", "rain", ("openweather",))]).write("more.jsonl")

@@ -404,18 +404,18 @@ class TestNotThere:
 class TestVersions:
     @pytest.mark.parametrize(
         ("version", "age", "cure"),
-        [(8, "a newer", "upgrade cnp-router"), (6, "an older", "fit it again")],
+        [(9, "a newer", "upgrade cnp-router"), (7, "an older", "fit it again")],
     )
     def test_another_version_of_the_format(self, folder, version, age, cure):
         reseal(folder, format_version=version)
         assert refused(folder, ModelVersionError) == (
-            f"{folder}: written in {age} format ({version}, this version reads 7) ({cure})"
+            f"{folder}: written in {age} format ({version}, this version reads 8) ({cure})"
         )
 
     def test_a_newer_manifest_may_look_quite_different(self, folder):
-        content = {"format": "cnp-router model", "format_version": 9, "parts": []}
+        content = {"format": "cnp-router model", "format_version": 10, "parts": []}
         (folder / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-        assert "written in a newer format (9," in refused(folder, ModelVersionError)
+        assert "written in a newer format (10," in refused(folder, ModelVersionError)
 
 
 class TestDamage:
@@ -497,7 +497,7 @@ class TestDamage:
                 "manifest.json holds what no save writes",
             ),
             (
-                b'{"format": "cnp-router model", "format_version": 7}',
+                b'{"format": "cnp-router model", "format_version": 8}',
                 "manifest.json lacks 'generation'",
             ),
         ],

@@ -321,6 +321,7 @@ class _Quoting:
     def __init__(self, evidence: Evidence, specifications: Specifications) -> None:
         self._history = evidence.history
         self._encoder = specifications.encoders.word
+        self._read = specifications.encoders.boilerplate.without
         self._wanted = self._terms(evidence.batch.requests.word.indices)
         # The words of the specifications that were lately asked for.
         self._by_api = specifications.word_rows
@@ -334,7 +335,7 @@ class _Quoting:
             if len(self._said) >= _KEPT:
                 self._said.clear()
             self._said[api] = said
-        texts = [self._history[row].description for row in rows[:_COMPARED]]
+        texts = [self._read(self._history[row].description) for row in rows[:_COMPARED]]
         return best_quote(texts, self._wanted, said, self._encoder.idf)
 
     def _terms(self, columns: NDArray[Any]) -> set[str]:
