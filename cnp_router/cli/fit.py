@@ -95,7 +95,7 @@ def fit(
     if encoder := router.summary.get("encoder"):
         facts.append(("Encoder", encoder))
     if runs := router.summary.get("boilerplate"):
-        common = f"{counted(runs, 'run')} of five words that most requests have in common"
+        common = f"{counted(runs, 'run')} of five words that say nothing of what is asked"
         facts.append(("Not read", common))
     took = f"{time.perf_counter() - start:.1f} s"
     facts += [("Fitted in", took), ("Saved to", f"{output} ({size(output)[1]:.1f} MB)")]

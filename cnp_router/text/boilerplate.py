@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from cnp_router.text.term_counts import evenly
@@ -13,23 +14,24 @@ from cnp_router.text.tokenise import placed_tokens
 
 __all__ = ["Boilerplate"]
 
-_RUN = 5  # words
+_RUN, _BLOCK = 5, 6  # words: of a run, and at least of those that follow each other
 _NEAR = 8  # words
-_LEAST_SHARE = 0.8
-_LEAST_THERE = 0.5  # of the runs, where it is there at all
-_LEAST_APIS = 5  # fewer may have anything in common
 _SAMPLED = 500  # requests
 _READ = 20_000  # characters of a request
+_LEAST_APIS = 5  # fewer may have anything in common
+_MOST = 0.8
+_LEAST_SHARE, _LEAST_TEXTS = 0.15, 10  # of several prompts
+_MOST_ERRORS = 4.0  # standard errors
 _BETWEEN = " \t\r\n.,:;!?\u3002\u3001\uff1a\uff01\uff1f"
 _NAMES = ("after", "before", "runs")
 
 
 @dataclass(frozen=True)
 class Boilerplate:
-    """Runs of words that are in most requests for any API, such as those of a system prompt.
+    """Runs of words that are in many requests whatever they ask for, such as a system prompt.
 
-    They say nothing of what is asked, and make all requests alike: who logs prompts logs them, too.
-    A run of words is a shingle (Broder, "On the resemblance and containment of documents", 1997).
+    They say nothing of what is asked, and make requests alike: who logs prompts logs them, too. A
+    run of words is a shingle (Broder, "On the resemblance and containment of documents", 1997).
 
     Parameters
     ----------
@@ -55,35 +57,40 @@ class Boilerplate:
 
     @classmethod
     def of(cls, texts: Sequence[str], used: Sequence[Collection[str]]) -> Boilerplate:
-        """Return that of past requests: what four fifths have, of those for an API on average.
+        """Return that of past requests; `used` says which APIs each has used.
 
-        `used` says which APIs each has used. Of many requests, some are looked at, from all over;
-        where they used fewer than five APIs, there is none.
+        A run is in at least .15 of them, and in ten, or in .8, of those for an API on average. It
+        is with nearly as many APIs as if it were in requests at random, and with none of them more
+        often than by chance. Of many requests, some are looked at, from all over; where they used
+        fewer than five APIs, there is none.
         """
         rows = evenly(len(texts), _SAMPLED)
-        apis = [frozenset(used[row]) for row in rows]
-        times = Counter(chain.from_iterable(apis))
-        if len(times) < _LEAST_APIS:
+        apis = _Apis([frozenset(used[row]) for row in rows])
+        if len(apis.times) < _LEAST_APIS:
             return cls()
-        weights = [sum(1 / times[api] for api in own) / len(times) for own in apis]
         said = [_words(texts[row]) for row in rows]
-        runs = _common([set(_runs(words)) for words in said], weights)
-        if not runs:
-            return cls()
+        places = _places(map(_runs, said))
+        parts = _places(_runs(words, _RUN - 1) for words in said)
+        tells_none = {own: apis.are_any(own) for own in set(places.values())}
+        runs = frozenset(
+            run
+            for run, own in places.items()
+            if tells_none[own]
+            and all(len(own) >= _MOST * len(parts[part]) for part in _ends_of(run))
+        )
         covered = [_covered(words, runs) for words in said]
-        after = [set(_near(*pair)) for pair in zip(said, covered, strict=True)]
-        before = [set(_near(w[::-1], c[::-1])) for w, c in zip(said, covered, strict=True)]
-        return cls(runs, _common(after, weights), _common(before, weights))
+        ends = [word[::-1] for word in said], [each[::-1] for each in covered]
+        return cls(runs, _standing(said, covered), _standing(*ends))
 
     def without(self, text: str) -> str:
-        """Return a text without it; one that has less than half of it, or only it, is returned."""
+        """Return a text without it; one that has nothing else stays as it is."""
         if not self.runs:
             return text
         placed = placed_tokens(text[:_READ])
         words = [word for word, *_ in placed]
-        if len(self.runs.intersection(_runs(words))) < _LEAST_THERE * len(self.runs):
-            return text
         covered = _covered(words, self.runs)
+        if not any(covered):
+            return text
         goes = _spread(words, covered, self.after)
         back = _spread(words[::-1], covered[::-1], self.before)[::-1]
         gone = [a or b for a, b in zip(goes, back, strict=True)]
@@ -118,26 +125,72 @@ def _words(text: str) -> list[str]:
     return [word for word, *_ in placed_tokens(text[:_READ])]
 
 
-def _runs(words: Sequence[str]) -> Iterator[str]:
-    return (" ".join(words[i : i + _RUN]) for i in range(len(words) - _RUN + 1))
+def _runs(words: Sequence[str], size: int = _RUN) -> Iterator[str]:
+    return (" ".join(words[i : i + size]) for i in range(len(words) - size + 1))
 
 
-def _common(found: Sequence[set[str]], weights: Sequence[float]) -> frozenset[str]:
-    """Return what most texts have, by their weights."""
-    share: defaultdict[str, float] = defaultdict(float)
-    for own, weight in zip(found, weights, strict=True):
-        for each in own:
-            share[each] += weight
-    return frozenset(each for each, total in share.items() if total >= _LEAST_SHARE)
+def _ends_of(run: str) -> tuple[str, str]:
+    """Return a run without its last word, and without its first: where requests begin, many do."""
+    return run.rpartition(" ")[0], run.partition(" ")[2]
+
+
+class _Apis:
+    """Which APIs some requests used."""
+
+    def __init__(self, used: Sequence[frozenset[str]]) -> None:
+        self._used = used
+        self.times = Counter(chain.from_iterable(used))
+        self._weights = [sum(1 / self.times[api] for api in own) for own in used]
+
+    def are_any(self, rows: tuple[int, ...]) -> bool:
+        """Return whether what some of the requests have in common says nothing of what they use."""
+        n_apis, n = len(self.times), len(self._used)
+        share = sum(self._weights[row] for row in rows) / n_apis
+        if share < _LEAST_SHARE or (len(rows) < _LEAST_TEXTS and share < _MOST):
+            return False
+        there = Counter(chain.from_iterable(self._used[row] for row in rows))
+        p = len(rows) / n
+        expected = sum(1 - (1 - p) ** times for times in self.times.values())
+        if len(there) < _MOST * expected:
+            return False
+        error = math.sqrt(p * (1 - p))
+        return all(
+            count - p * self.times[api] <= _MOST_ERRORS * error * math.sqrt(self.times[api])
+            for api, count in there.items()
+        )
+
+
+def _places(texts: Iterable[Iterable[str]]) -> dict[str, tuple[int, ...]]:
+    """Return in which texts each thing is that is in several."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for place, things in enumerate(texts):
+        for each in set(things):
+            found[each].append(place)
+    return {each: tuple(own) for each, own in found.items() if len(own) > 1}
 
 
 def _covered(words: Sequence[str], runs: frozenset[str]) -> list[bool]:
-    """Return which words are part of a run."""
+    """Return which words are part of runs, several of which follow each other."""
     covered = [False] * len(words)
     for place, run in enumerate(_runs(words)):
         if run in runs:
             covered[place : place + _RUN] = [True] * _RUN
+    start = 0
+    for is_covered, own in groupby(covered):
+        size = len(list(own))
+        if is_covered and size < _BLOCK:
+            covered[start : start + size] = [False] * size
+        start += size
     return covered
+
+
+def _standing(texts: Sequence[Sequence[str]], covered: Sequence[Sequence[bool]]) -> frozenset[str]:
+    """Return what nearly always stands behind an end of what is covered, at some distance."""
+    ends, near = Counter[str](), Counter[str]()
+    for words, own in zip(texts, covered, strict=True):
+        ends.update({words[end] for end in _ends(own)})
+        near.update(set(_near(words, own)))
+    return frozenset(each for each, n in near.items() if n >= _MOST * ends[each.split(" ")[0]])
 
 
 def _near(words: Sequence[str], covered: Sequence[bool]) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """What requests have in common word for word is not read."""
 
+from collections import Counter
+
 import pytest
 
 from cnp_router import load_sample
@@ -53,26 +55,53 @@ def test_a_part_of_it_that_is_asked_is_left():
         assert common.without(wish) == wish
 
 
-def test_what_requests_for_some_apis_have_in_common_says_what_they_ask():
+@pytest.fixture(scope="module")
+def history():
+    return load_sample().history
+
+
+def test_prompts_of_several_applications_and_requests_without(history):
+    prompts = [PROMPT + "{}", "{}" + FORM, "A ticket for the help desk of Porto, by mail: {}", "{}"]
+    texts = [prompts[i % 4].format(mashup.description) for i, mashup in enumerate(history)]
+    common = Boilerplate.of(texts, [mashup.apis for mashup in history])
+    for prompt in prompts:
+        for wish in ("I need rain", "Show the assistant of my tickets", "maps"):
+            assert common.without(prompt.format(wish)) == wish
+
+
+def test_what_is_said_where_an_api_is_used_tells_that_it_is(history):
+    wish = ", and then send all of it to me by mail please"
+    texts = [m.description + wish * (i % 3 == 0) for i, m in enumerate(history)]
+    used = [(*m.apis, *["mail"] * (i % 3 == 0)) for i, m in enumerate(history)]
+    assert not Boilerplate.of(texts, used).runs
+    assert Boilerplate.of(texts, [mashup.apis for mashup in history]).runs  # nothing is used for it
+
+
+def test_what_requests_for_some_apis_have_in_common_says_what_they_ask(history):
+    times = Counter(api for mashup in history for api in mashup.apis)
+    some = {api for api, _ in times.most_common(15)}
+    texts = [
+        ("show me all that is near here on a map: " if some & set(mashup.apis) else "")
+        + mashup.description
+        for mashup in history
+    ]
+    assert not Boilerplate.of(texts, [mashup.apis for mashup in history]).runs
     weather = ["what is the weather forecast for " + town for town in ("Rome", "Oslo", "Bonn")]
     used = [["weather"]] * 60 + [[wish] for wish in WISHES]
     assert not Boilerplate.of([*(weather * 20), *WISHES], used).runs
     assert not learned([PROMPT + wish for wish in WISHES], 4).runs
 
 
-def test_requests_that_have_nothing_in_common_are_read_whole():
-    history = load_sample().history
+def test_requests_that_have_nothing_in_common_are_read_whole(history):
     for n in (0, 5, 15, 100, len(history)):
         used = [mashup.apis for mashup in history[:n]]
         assert Boilerplate.of(history.texts[:n], used) == Boilerplate()
 
 
-def test_a_fifth_of_the_requests_may_come_from_elsewhere():
-    texts = [PROMPT + wish for wish in WISHES * 10]
-    texts[::10] = [f"{wish} please" for wish in WISHES]
-    assert learned(texts).without(PROMPT + "tea") == "tea"
-    texts[1::2] = ["something else"] * 35
-    assert not learned(texts).runs
+def test_a_word_with_which_many_requests_begin_is_none_of_it(history):
+    texts = [PROMPT + "Today " * (i % 2) + m.description for i, m in enumerate(history)]
+    common = Boilerplate.of(texts, [mashup.apis for mashup in history])
+    assert common.without(PROMPT + "Today it rains") == "Today it rains"
 
 
 def test_it_is_kept_as_plain_data():
