@@ -71,11 +71,11 @@ class Boilerplate:
         said = [_words(texts[row]) for row in rows]
         places = _places(map(_runs, said))
         parts = _places(_runs(words, _RUN - 1) for words in said)
-        tells_none = {own: apis.are_any(own) for own in set(places.values())}
+        says_nothing = {own: apis.are_as_any(own) for own in set(places.values())}
         runs = frozenset(
             run
             for run, own in places.items()
-            if tells_none[own]
+            if says_nothing[own]
             and all(len(own) >= _MOST * len(parts[part]) for part in _ends_of(run))
         )
         covered = [_covered(words, runs) for words in said]
@@ -142,8 +142,8 @@ class _Apis:
         self.times = Counter(chain.from_iterable(used))
         self._weights = [sum(1 / self.times[api] for api in own) for own in used]
 
-    def are_any(self, rows: tuple[int, ...]) -> bool:
-        """Return whether what some of the requests have in common says nothing of what they use."""
+    def are_as_any(self, rows: tuple[int, ...]) -> bool:
+        """Return whether some of the requests use what any others do: many of them, any API."""
         n_apis, n = len(self.times), len(self._used)
         share = sum(self._weights[row] for row in rows) / n_apis
         if share < _LEAST_SHARE or (len(rows) < _LEAST_TEXTS and share < _MOST):
@@ -208,7 +208,7 @@ def _spread(words: Sequence[str], covered: Sequence[bool], near: frozenset[str])
     """Return which words are covered, or between an end of that and a word that belongs near it."""
     spread = list(covered)
     for end in _ends(covered):
-        own = words[end + 1 : end + 1 + _NEAR]
-        known = [i for i, word in enumerate(own) if f"{words[end]} {i} {word}" in near]
-        spread[end + 1 : end + 2 + max(known, default=-1)] = [True] * (max(known, default=-1) + 1)
+        for offset, word in enumerate(words[end + 1 : end + 1 + _NEAR]):
+            if f"{words[end]} {offset} {word}" in near:
+                spread[end + 1 : end + 2 + offset] = [True] * (offset + 1)
     return spread
