@@ -36,7 +36,6 @@ from cnp_router.training.answerable import (
     SAID,
     SERVED,
     Judge,
-    Manner,
     fitting,
     log_probabilities,
     look_weights,
@@ -47,6 +46,7 @@ from cnp_router.training.decision import CONFIDENCE, Answer, Decision, confidenc
 from cnp_router.training.examples import Past, looked_at
 from cnp_router.training.linear import Logistic, level, sigmoid
 from cnp_router.training.looks import Look, looks
+from cnp_router.training.manner import Manner
 from cnp_router.training.prior import (
     PRIOR_FILE,
     WEIGHT,
