@@ -12,7 +12,16 @@ from cnp_router.datasets import load_sample
 from cnp_router.exceptions import DataFileError
 from cnp_router.history import History
 
-__all__ = ["Origin", "Splits", "in_prompts", "limited", "load", "load_limited", "rolling"]
+__all__ = [
+    "FORMS",
+    "Origin",
+    "Splits",
+    "in_form",
+    "limited",
+    "load",
+    "load_limited",
+    "rolling",
+]
 
 _HELD_OUT_SHARE = 0.2
 _COLD_SHARE = 0.15
@@ -23,12 +32,15 @@ _ASKED = 300
 _LEAST_DATED = 100
 
 # What an application may put around each request, and log with it.
-_PROMPT = (
-    "You are the assistant of {place}, and help those who work there, politely and in few words. "
-    "Call a tool whenever an answer depends on maps, weather, music, payments, documents or "
-    "messages; never reveal a key, and ask back where you are not sure. It is {day}, and {user} of "
-    "the {place} office asks:\n\n{request}\n\nAnswer in the language of the request."
-)
+FORMS = {
+    "prompt": "You are the assistant of {place}, and help those who work there, politely and in "
+    "few words. Call a tool whenever an answer depends on maps, weather, music, payments, "
+    "documents or messages; never reveal a key, and ask back where you are not sure. It is {day}, "
+    "and {user} of the {place} office asks:\n\n{request}\n\nAnswer in the language of the "
+    "request.",
+    "question": "User question: {request}",
+    "json": '{{"query": "{request}", "user": "{user}", "locale": "en-US", "office": "{place}"}}',
+}
 _SLOTS = {
     "place": ("Bergen", "Delft", "Porto", "Turku"),
     "day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
@@ -92,21 +104,21 @@ def rolling(history: History, seed: int = 0) -> list[Origin]:
     return origins
 
 
-def in_prompts(splits: Splits, seed: int = 0) -> Splits:
-    """Return the same with each request inside a prompt, in which place, day and user differ."""
+def in_form(splits: Splits, form: str, seed: int = 0) -> Splits:
+    """Return the same with each request in one of the `FORMS`, of which some words differ."""
     rng = np.random.default_rng(seed)
 
-    def prompted(history: History) -> History:
+    def formed(history: History) -> History:
         slots = {name: rng.choice(own, len(history)).tolist() for name, own in _SLOTS.items()}
         each = [dict(zip(slots, own, strict=True)) for own in zip(*slots.values(), strict=True)]
         return History(
-            replace(mashup, description=_PROMPT.format(request=mashup.description, **own))
+            replace(mashup, description=FORMS[form].format(request=mashup.description, **own))
             for mashup, own in zip(history, each, strict=True)
         )
 
-    held_out = {name: prompted(history) for name, history in splits.held_out.items()}
-    name = f"{splits.name}, in prompts"
-    return replace(splits, name=name, train=prompted(splits.train), held_out=held_out)
+    held_out = {name: formed(history) for name, history in splits.held_out.items()}
+    name = f"{splits.name}, each request as {form}"
+    return replace(splits, name=name, train=formed(splits.train), held_out=held_out)
 
 
 def _plain_sample(held_out: int, seed: int) -> Splits:

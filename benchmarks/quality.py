@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     part = {
         "limit": options.limit,
         "without_history": options.without_history,
-        "in_prompts": options.in_prompts,
+        "form": options.form,
     }
     splits = _splits(options.data, options.seed, **part)
     facts = environment(options.seed)
@@ -190,14 +190,14 @@ def _splits(
     *,
     limit: int = 0,
     without_history: bool = False,
-    in_prompts: bool = False,
+    form: str | None = None,
 ) -> data.Splits:
     """Read the data; of each split at most `limit` mashups drawn at random, all if it is 0."""
     splits = data.load(folder, seed)
     held_out = {name: data.limited(h, limit, seed) for name, h in splits.held_out.items()}
     train = History([]) if without_history else splits.train
     splits = replace(splits, train=train, held_out=held_out)
-    return data.in_prompts(splits, seed) if in_prompts else splits
+    return splits if form is None else data.in_form(splits, form, seed)
 
 
 def _evaluated(

@@ -84,6 +84,7 @@ from benchmarks import (
     tool_servers,
     trust,
 )
+from benchmarks.data import FORMS
 from benchmarks.office_tasks import KINDS
 from benchmarks.peers import PEERS
 from cnp_router.exceptions import CnpRouterError
@@ -128,7 +129,7 @@ def _quality(track: argparse.ArgumentParser) -> None:
         "--without-history", action="store_true", help="learn from specifications alone"
     )
     track.add_argument(
-        "--in-prompts", action="store_true", help="log and ask each request inside a prompt"
+        "--form", choices=FORMS, help="log and ask each request in what applications put around it"
     )
     _limit(track, 0)
     _vectors(track)

@@ -94,8 +94,8 @@ def fit(
         facts.append(("What decides", decides))
     if encoder := router.summary.get("encoder"):
         facts.append(("Encoder", encoder))
-    if runs := router.summary.get("boilerplate"):
-        common = f"{counted(runs, 'run')} of five words that say nothing of what is asked"
+    if patterns := router.summary.get("boilerplate"):
+        common = f"{counted(patterns, 'pattern')} of words that say nothing of what is asked"
         facts.append(("Not read", common))
     took = f"{time.perf_counter() - start:.1f} s"
     facts += [("Fitted in", took), ("Saved to", f"{output} ({size(output)[1]:.1f} MB)")]

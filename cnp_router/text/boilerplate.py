@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 from cnp_router.text.term_counts import evenly
@@ -15,14 +15,16 @@ from cnp_router.text.tokenise import placed_tokens
 __all__ = ["Boilerplate"]
 
 _RUN, _BLOCK = 5, 6  # words: of a run, and at least of those that follow each other
-_NEAR = 8  # words
+_NEAR = 12  # words
 _SAMPLED = 500  # requests
 _READ = 20_000  # characters of a request
 _LEAST_APIS = 5  # fewer may have anything in common
 _MOST = 0.8
 _LEAST_SHARE, _LEAST_TEXTS = 0.15, 10  # of several prompts
 _MOST_ERRORS = 4.0  # standard errors
-_BETWEEN = " \t\r\n.,:;!?\u3002\u3001\uff1a\uff01\uff1f"
+_MOST_ALIKE, _LEAST_PAIRS = 1.5, 20
+# What may stand between it and what is asked: before that, and behind.
+_CLOSING, _OPENING = " \t\r\n.,:;!?\"'=>|}])\u3002\u3001\uff1a\uff01\uff1f", " \t\r\n,:;\"'=<|{[("
 _NAMES = ("after", "before", "runs")
 
 
@@ -38,22 +40,26 @@ class Boilerplate:
     runs : frozenset of str
         Five words each.
     after, before : frozenset of str
-        Words near the end of such a run, or its beginning, and how far off: between them is what
-        differs, such as the name of a user.
+        Words near the end of such runs, or their beginning, and how far off: between them is what
+        differs, such as the name of a user. Near no word: near the beginning of the request, or its
+        end.
 
     Examples
     --------
-    >>> prompt = "You are the assistant of a harbour. It is {}day. User: "
-    >>> asked = zip(["Mon", "Tues", "Sun", "Fri", "Sun"], ["rain", "jazz", "tea", "loans", "taxis"])
-    >>> texts = [prompt.format(day) + wish for day, wish in asked]
-    >>> common = Boilerplate.of(texts, [["met"], ["bank"], ["radio"], ["shop"], ["taxi"]])
-    >>> common.without("You are the assistant of a harbour. It is Sunday. User: And tomorrow?")
+    >>> prompt = "You are the assistant of a harbour. It is {} hours. User: "
+    >>> wishes = enumerate(["rain", "jazz", "tea", "a loan", "soup"])
+    >>> texts = [prompt.format(hour) + wish for hour, wish in wishes]
+    >>> common = Boilerplate.of(texts, [["weather"], ["radio"], ["shop"], ["bank"], ["canteen"]])
+    >>> common.without("You are the assistant of a harbour. It is 9 hours. User: And tomorrow?")
     'And tomorrow?'
     """
 
     runs: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.runs) + len(self.after) + len(self.before)
 
     @classmethod
     def of(cls, texts: Sequence[str], used: Sequence[Collection[str]]) -> Boilerplate:
@@ -79,22 +85,20 @@ class Boilerplate:
             and all(len(own) >= _MOST * len(parts[part]) for part in _ends_of(run))
         )
         covered = [_covered(words, runs) for words in said]
-        ends = [word[::-1] for word in said], [each[::-1] for each in covered]
-        return cls(runs, _standing(said, covered), _standing(*ends))
+        ends = [words[::-1] for words in said], [each[::-1] for each in covered]
+        return cls(runs, _standing(apis, said, covered), _standing(apis, *ends))
 
     def without(self, text: str) -> str:
         """Return a text without it; one that has nothing else stays as it is."""
-        if not self.runs:
+        if not len(self):
             return text
         placed = placed_tokens(text[:_READ])
         words = [word for word, *_ in placed]
         covered = _covered(words, self.runs)
-        if not any(covered):
-            return text
         goes = _spread(words, covered, self.after)
         back = _spread(words[::-1], covered[::-1], self.before)[::-1]
         gone = [a or b for a, b in zip(goes, back, strict=True)]
-        if all(gone) and len(text) <= _READ:
+        if not any(gone) or (all(gone) and len(text) <= _READ):
             return text
         left, end, is_within = [], 0, False
         for (_, begin, behind), is_gone in zip(placed, gone, strict=True):
@@ -103,8 +107,9 @@ class Boilerplate:
                     left.append(text[end:begin])
                 end = behind
             is_within = is_gone
-        rest = (part.lstrip(_BETWEEN) for part in [*left[1:], text[end:]])
-        return " ".join(filter(None, [left[0].strip(), *rest])).strip()
+        rest = [part.lstrip(_CLOSING) for part in [*left[1:], text[end:]]]
+        parts = [part.rstrip(_OPENING) for part in [left[0], *rest[:-1]]]
+        return " ".join(filter(None, [*parts, rest[-1].rstrip()])).lstrip()
 
     def state(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -159,6 +164,29 @@ class _Apis:
             for api, count in there.items()
         )
 
+    def are_told(self, words: Mapping[int, str]) -> bool:
+        """Return whether a word of each of some requests, by row, may tell what it uses.
+
+        It does not if requests with the same word use the same APIs hardly more often than any two.
+        Of few that have the same word nobody knows, but for numbers.
+        """
+        by_word: defaultdict[str, list[int]] = defaultdict(list)
+        for row, word in words.items():
+            by_word[word].append(row)
+        if all(any(map(str.isdigit, word)) for word in by_word):
+            return False
+        pairs = sum(len(rows) * (len(rows) - 1) for rows in by_word.values())
+        all_alike = self._alike(words)
+        if pairs < _LEAST_PAIRS or not all_alike:
+            return True
+        alike = sum(map(self._alike, by_word.values())) / pairs
+        return alike > _MOST_ALIKE * all_alike / (len(words) * (len(words) - 1))
+
+    def _alike(self, rows: Iterable[int]) -> int:
+        """Return how often one of some requests uses an API that another one uses, too."""
+        times = Counter(chain.from_iterable(self._used[row] for row in rows))
+        return sum(n * (n - 1) for n in times.values())
+
 
 def _places(texts: Iterable[Iterable[str]]) -> dict[str, tuple[int, ...]]:
     """Return in which texts each thing is that is in several."""
@@ -184,31 +212,52 @@ def _covered(words: Sequence[str], runs: frozenset[str]) -> list[bool]:
     return covered
 
 
-def _standing(texts: Sequence[Sequence[str]], covered: Sequence[Sequence[bool]]) -> frozenset[str]:
-    """Return what nearly always stands behind an end of what is covered, at some distance."""
-    ends, near = Counter[str](), Counter[str]()
-    for words, own in zip(texts, covered, strict=True):
-        ends.update({words[end] for end in _ends(own)})
-        near.update(set(_near(words, own)))
-    return frozenset(each for each, n in near.items() if n >= _MOST * ends[each.split(" ")[0]])
+def _standing(
+    apis: _Apis, texts: Sequence[Sequence[str]], covered: Sequence[Sequence[bool]]
+) -> frozenset[str]:
+    """Return the words that nearly always stand as far behind an end of what is covered.
+
+    Between them and it is nothing that may tell what is used.
+    """
+    behind: defaultdict[str, dict[int, Sequence[str]]] = defaultdict(dict)
+    for row, (words, own) in enumerate(zip(texts, covered, strict=True)):
+        for last, next_words in _near(words, own):
+            behind[last][row] = next_words
+    standing = set()
+    for last, near in behind.items():
+        for offset in range(_NEAR):
+            there = {row: own[offset] for row, own in near.items() if offset < len(own)}
+            if not there:
+                break
+            [(word, n)] = Counter(there.values()).most_common(1)
+            rows = tuple(row for row, own in there.items() if own == word)
+            if n >= _MOST * len(near) and apis.are_as_any(rows):
+                standing.add(f"{last} {offset} {word}")
+            elif apis.are_told(there):
+                break
+    return frozenset(standing)
 
 
-def _near(words: Sequence[str], covered: Sequence[bool]) -> Iterator[str]:
-    """Yield the words behind each end of what is covered, with its last word and how far off."""
+def _near(words: Sequence[str], covered: Sequence[bool]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the last word of each end of what is covered, and what is behind it.
+
+    The beginning of a text is such an end, too, of no word.
+    """
     for end in _ends(covered):
-        for offset, word in enumerate(words[end + 1 : end + 1 + _NEAR]):
-            yield f"{words[end]} {offset} {word}"
+        yield (words[end] if end >= 0 else ""), words[end + 1 : end + 1 + _NEAR]
 
 
 def _ends(covered: Sequence[bool]) -> Iterator[int]:
-    return (i for i in range(len(covered) - 1) if covered[i] and not covered[i + 1])
+    """Yield the places of words that are covered, and the next is not; -1 is before the first."""
+    return (i - 1 for i, (a, b) in enumerate(pairwise([True, *covered])) if a and not b)
 
 
 def _spread(words: Sequence[str], covered: Sequence[bool], near: frozenset[str]) -> list[bool]:
     """Return which words are covered, or between an end of that and a word that belongs near it."""
     spread = list(covered)
     for end in _ends(covered):
+        last = words[end] if end >= 0 else ""
         for offset, word in enumerate(words[end + 1 : end + 1 + _NEAR]):
-            if f"{words[end]} {offset} {word}" in near:
+            if f"{last} {offset} {word}" in near:
                 spread[end + 1 : end + 2 + offset] = [True] * (offset + 1)
     return spread

@@ -220,7 +220,7 @@ def _fit(
             "categories": len(classes),
             "skipped": history.skipped,
             **({} if dense is None else {"encoder": dense.name}),
-            **({"boilerplate": len(boilerplate.runs)} if boilerplate.runs else {}),
+            **({"boilerplate": len(boilerplate)} if len(boilerplate) else {}),
             "random_state": random_state,
             "fit_seconds": round(time.perf_counter() - started, 2),
             "versions": {

@@ -61,12 +61,13 @@ def test_quality_on_a_folder(folder):
     assert "No dates: the history cannot be put in order." in done.stdout
 
 
-def test_quality_of_requests_in_prompts(folder):
+@pytest.mark.parametrize("form", ["prompt", "json"])
+def test_quality_of_requests_in_a_form(folder, form):
     said = [
         benchmark("quality", "--data", folder, "--only", "learned", *options).stdout
-        for options in ((), ("--in-prompts",))
+        for options in ((), ("--form", form))
     ]
-    assert "in prompts" in said[1]
+    assert f"as {form}" in said[1]
     rows = [[line for line in each.splitlines() if "| learned" in line] for each in said]
     figures = [[line.split("|")[3:10] for line in each] for each in rows]
     assert figures[0] == figures[1]
@@ -115,7 +116,7 @@ def test_dated_and_undated_and_a_rolling_origin(quality, sample, folder, tmp_pat
     asked = [(date - first).days for date in quality.Learned.asked if date]
     assert set(asked) == {*range(320, 330), *range(120, 140), *range(160, 180)}
     only = ["learned", "random"]
-    all_of_it = {"limit": 0, "without_history": False, "in_prompts": False, "scheduler": None}
+    all_of_it = {"limit": 0, "without_history": False, "form": None, "scheduler": None}
     quality.run(
         argparse.Namespace(data=tmp_path, seed=0, only=only, full=True, vectors=None, **all_of_it)
     )

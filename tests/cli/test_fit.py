@@ -83,7 +83,7 @@ def test_what_the_history_is_good_for(run, fits, monkeypatch, sample_router):
 def test_what_is_not_read(run, fits, monkeypatch, sample_router):
     monkeypatch.setitem(sample_router.summary, "boilerplate", 35)
     said = " ".join(run("fit", *FILES, "--output", "model").stdout.split())
-    assert "Not read 35 runs of five words that say nothing of what is asked" in said
+    assert "Not read 35 patterns of words that say nothing of what is asked" in said
 
 
 def test_the_options_reach_the_library(run, fits, sample):

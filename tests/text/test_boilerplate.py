@@ -25,39 +25,68 @@ def learned(texts, n_apis=7):
     return Boilerplate.of(texts, [[f"api {row % n_apis}"] for row in range(len(texts))])
 
 
+@pytest.fixture(scope="module")
+def history():
+    return load_sample().history
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (PROMPT, ""),
         ("", FORM),
         (PROMPT, FORM),
-        (PROMPT + "User {user} of the {place} office writes: ", ""),
-        ("Hello {user}, " + PROMPT, ""),
-        ("Asked in {place}. " + PROMPT, "\nSent by {user} with the client of Blue Harbour."),
+        ("User question: ", ""),
+        ("<|user|> ", " <|assistant|>"),
         ("あなたは親切なアシスタントです。道具を使ってください。", ""),
         ("Rule one is that nobody may see a key. " * 60, ""),
+        (PROMPT + "It is 2026-{number}-1{number} {number}:5{number}. User: ", ""),
     ],
 )
 def test_what_is_asked_is_left(before, after):
     def logged(wish, number):
-        of = {"user": USERS[number % 4], "place": ["Rome", "Paris", "Oslo"][number % 3]}
-        return before.format(**of) + wish + after.format(**of)
+        return before.format(number=number) + wish + after
 
     common = learned([logged(wish, number) for number, wish in enumerate(WISHES)])
     for number, wish in enumerate(["who sang the song of the rain?", "maps", "rain (and songs)"]):
-        assert common.without(logged(wish, number)) == wish
-        assert common.without(wish) is wish
+        assert common.without(logged(wish, number)).strip(" <|>") == wish
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (PROMPT + "User {user} of the {place} office writes: ", ""),
+        ("Hello {user}, " + PROMPT, ""),
+        ("Asked in {place}. " + PROMPT, "\nSent by {user} with the client of Blue Harbour."),
+        ('{{"query": "', '", "user": "{user}", "locale": "en-US", "place": "{place}"}}'),
+        ("[2026-10-03 04:05] INFO agent {user}, session 7f8a, request=", ""),
+    ],
+)
+def test_names_that_differ_are_no_part_of_what_is_asked(history, before, after):
+    def logged(wish, number):
+        of = {"user": USERS[number % 4], "place": ["Rome", "Paris", "Oslo"][number % 3]}
+        return before.format(**of) + wish + after.format(**of)
+
+    texts = [logged(mashup.description, number) for number, mashup in enumerate(history)]
+    common = Boilerplate.of(texts, [mashup.apis for mashup in history])
+    for number, wish in enumerate(["who sang the song of the rain?", "maps", "rain (and songs)"]):
+        assert common.without(logged(wish, number)).strip("[{<|>}] ") == wish
+
+
+def test_a_word_that_tells_what_is_used_is_read_wherever_it_stands():
+    verbs = ["create", "delete", "list", "move", "share", "export"]
+    texts = [f"{PROMPT}{verb} calendar event {n}" for n in range(20) for verb in verbs]
+    common = Boilerplate.of(texts, [[verb] for _ in range(20) for verb in verbs])
+    for verb in verbs:
+        assert verb in common.without(f"{PROMPT}{verb} calendar event 7")
+    plain = Boilerplate.of([t.removeprefix(PROMPT) for t in texts], [[v] for v in verbs] * 20)
+    assert all(verb in plain.without(f"{verb} calendar event 7") for verb in verbs)
 
 
 def test_a_part_of_it_that_is_asked_is_left():
     common = learned([PROMPT + wish for wish in WISHES])
     for wish in ("Use tools for maps", "what is the assistant of Blue Harbour", PROMPT):
         assert common.without(wish) == wish
-
-
-@pytest.fixture(scope="module")
-def history():
-    return load_sample().history
 
 
 def test_prompts_of_several_applications_and_requests_without(history):
@@ -105,7 +134,7 @@ def test_a_word_with_which_many_requests_begin_is_none_of_it(history):
 
 
 def test_it_is_kept_as_plain_data():
-    common = learned([f"{PROMPT}User {user} writes: tea {user}" for user in "abcdefg"])
+    common = learned([f"{PROMPT}User {user} writes: tea {user}" for user in "1234567"])
     assert common.runs
     assert common.after
     assert Boilerplate.from_state(common.state()) == common
