@@ -19,6 +19,7 @@ _NEAR = 12  # words
 _SAMPLED = 500  # requests
 _READ = 20_000  # characters of a request
 _LEAST_APIS = 5  # fewer may have anything in common
+_MANY_APIS = 20  # have no word in common because of what they do
 _MOST = 0.8
 _LEAST_SHARE, _LEAST_TEXTS = 0.15, 10  # of several prompts
 _MOST_ERRORS = 4.0  # standard errors
@@ -49,7 +50,7 @@ class Boilerplate:
     >>> prompt = "You are the assistant of a harbour. It is {} hours. User: "
     >>> wishes = enumerate(["rain", "jazz", "tea", "a loan", "soup"])
     >>> texts = [prompt.format(hour) + wish for hour, wish in wishes]
-    >>> common = Boilerplate.of(texts, [["weather"], ["radio"], ["shop"], ["bank"], ["canteen"]])
+    >>> common = Boilerplate.of(texts, [["sky"], ["radio"], ["shop"], ["bank"], ["bar"]], 5)
     >>> common.without("You are the assistant of a harbour. It is 9 hours. User: And tomorrow?")
     'And tomorrow?'
     """
@@ -62,13 +63,14 @@ class Boilerplate:
         return len(self.runs) + len(self.after) + len(self.before)
 
     @classmethod
-    def of(cls, texts: Sequence[str], used: Sequence[Collection[str]]) -> Boilerplate:
-        """Return that of past requests; `used` says which APIs each has used.
+    def of(cls, texts: Sequence[str], used: Sequence[Collection[str]], n_apis: int) -> Boilerplate:
+        """Return that of past requests; `used` says which of `n_apis` APIs each has used.
 
         A run is in at least .15 of them, and in ten, or in .8, of those for an API on average. It
         is with nearly as many APIs as if it were in requests at random, and with none of them more
         often than by chance. Of many requests, some are looked at, from all over; where they used
-        fewer than five APIs, there is none.
+        fewer than five APIs, there is none, and nothing alone at the beginning or the end where
+        they used fewer than twenty, and than four fifths of all: send may be what all of these do.
         """
         rows = evenly(len(texts), _SAMPLED)
         apis = _Apis([frozenset(used[row]) for row in rows])
@@ -86,7 +88,10 @@ class Boilerplate:
         )
         covered = [_covered(words, runs) for words in said]
         ends = [words[::-1] for words in said], [each[::-1] for each in covered]
-        return cls(runs, _standing(apis, said, covered), _standing(apis, *ends))
+        after, before = _standing(apis, said, covered), _standing(apis, *ends)
+        if len(apis.times) < min(_MANY_APIS, _MOST * n_apis):
+            after, before = (frozenset(p for p in own if p[0] != " ") for own in (after, before))
+        return cls(runs, after, before)
 
     def without(self, text: str) -> str:
         """Return a text without it; one that has nothing else stays as it is."""

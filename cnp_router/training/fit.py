@@ -142,7 +142,8 @@ def _fit(
     started = time.perf_counter()
     days = history_days(history)
     dated = has_dates(days)
-    boilerplate = Boilerplate.of(history.texts, [mashup.apis for mashup in history])
+    used = [mashup.apis for mashup in history]
+    boilerplate = Boilerplate.of(history.texts, used, len(catalog))
     said = Said.of(history, boilerplate.without)
     n = said.n_records  # who repeats a request tells nothing new
     splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)

@@ -22,7 +22,7 @@ USERS = ["Ann", "Bob", "Carla", "Dmitri"]
 
 
 def learned(texts, n_apis=7):
-    return Boilerplate.of(texts, [[f"api {row % n_apis}"] for row in range(len(texts))])
+    return Boilerplate.of(texts, [[f"api {row % n_apis}"] for row in range(len(texts))], n_apis)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_names_that_differ_are_no_part_of_what_is_asked(history, before, after):
         return before.format(**of) + wish + after.format(**of)
 
     texts = [logged(mashup.description, number) for number, mashup in enumerate(history)]
-    common = Boilerplate.of(texts, [mashup.apis for mashup in history])
+    common = Boilerplate.of(texts, [mashup.apis for mashup in history], 149)
     for number, wish in enumerate(["who sang the song of the rain?", "maps", "rain (and songs)"]):
         assert common.without(logged(wish, number)).strip("[{<|>}] ") == wish
 
@@ -76,10 +76,10 @@ def test_names_that_differ_are_no_part_of_what_is_asked(history, before, after):
 def test_a_word_that_tells_what_is_used_is_read_wherever_it_stands():
     verbs = ["create", "delete", "list", "move", "share", "export"]
     texts = [f"{PROMPT}{verb} calendar event {n}" for n in range(20) for verb in verbs]
-    common = Boilerplate.of(texts, [[verb] for _ in range(20) for verb in verbs])
+    common = Boilerplate.of(texts, [[verb] for verb in verbs] * 20, 6)
     for verb in verbs:
         assert verb in common.without(f"{PROMPT}{verb} calendar event 7")
-    plain = Boilerplate.of([t.removeprefix(PROMPT) for t in texts], [[v] for v in verbs] * 20)
+    plain = Boilerplate.of([t.removeprefix(PROMPT) for t in texts], [[v] for v in verbs] * 20, 6)
     assert all(verb in plain.without(f"{verb} calendar event 7") for verb in verbs)
 
 
@@ -92,7 +92,7 @@ def test_a_part_of_it_that_is_asked_is_left():
 def test_prompts_of_several_applications_and_requests_without(history):
     prompts = [PROMPT + "{}", "{}" + FORM, "A ticket for the help desk of Porto, by mail: {}", "{}"]
     texts = [prompts[i % 4].format(mashup.description) for i, mashup in enumerate(history)]
-    common = Boilerplate.of(texts, [mashup.apis for mashup in history])
+    common = Boilerplate.of(texts, [mashup.apis for mashup in history], 149)
     for prompt in prompts:
         for wish in ("I need rain", "Show the assistant of my tickets", "maps"):
             assert common.without(prompt.format(wish)) == wish
@@ -102,8 +102,10 @@ def test_what_is_said_where_an_api_is_used_tells_that_it_is(history):
     wish = ", and then send all of it to me by mail please"
     texts = [m.description + wish * (i % 3 == 0) for i, m in enumerate(history)]
     used = [(*m.apis, *["mail"] * (i % 3 == 0)) for i, m in enumerate(history)]
-    assert not Boilerplate.of(texts, used).runs
-    assert Boilerplate.of(texts, [mashup.apis for mashup in history]).runs  # nothing is used for it
+    assert not Boilerplate.of(texts, used, 150).runs
+    assert Boilerplate.of(
+        texts, [mashup.apis for mashup in history], 149
+    ).runs  # nothing is used for it
 
 
 def test_what_requests_for_some_apis_have_in_common_says_what_they_ask(history):
@@ -114,22 +116,30 @@ def test_what_requests_for_some_apis_have_in_common_says_what_they_ask(history):
         + mashup.description
         for mashup in history
     ]
-    assert not Boilerplate.of(texts, [mashup.apis for mashup in history]).runs
+    assert not Boilerplate.of(texts, [mashup.apis for mashup in history], 149).runs
     weather = ["what is the weather forecast for " + town for town in ("Rome", "Oslo", "Bonn")]
     used = [["weather"]] * 60 + [[wish] for wish in WISHES]
-    assert not Boilerplate.of([*(weather * 20), *WISHES], used).runs
+    assert not Boilerplate.of([*(weather * 20), *WISHES], used, 8).runs
     assert not learned([PROMPT + wish for wish in WISHES], 4).runs
 
 
 def test_requests_that_have_nothing_in_common_are_read_whole(history):
     for n in (0, 5, 15, 100, len(history)):
         used = [mashup.apis for mashup in history[:n]]
-        assert Boilerplate.of(history.texts[:n], used) == Boilerplate()
+        assert Boilerplate.of(history.texts[:n], used, 149) == Boilerplate()
+
+
+def test_what_the_few_apis_that_were_used_do_is_what_is_asked():
+    places = ["the board", "my sister", "all guests", "the press", "sales"]
+    texts = [f"send a note to {place}, {n} words long" for n in range(10) for place in places]
+    used = [[place] for place in places] * 10
+    assert Boilerplate.of(texts, used, 40).without("send 3 letters") == "send 3 letters"
+    assert Boilerplate.of(texts, used, 6).without("send 3 letters") == "3 letters"
 
 
 def test_a_word_with_which_many_requests_begin_is_none_of_it(history):
     texts = [PROMPT + "Today " * (i % 2) + m.description for i, m in enumerate(history)]
-    common = Boilerplate.of(texts, [mashup.apis for mashup in history])
+    common = Boilerplate.of(texts, [mashup.apis for mashup in history], 149)
     assert common.without(PROMPT + "Today it rains") == "Today it rains"
 
 

@@ -49,6 +49,16 @@ def test_it_answers_as_if_only_the_requests_had_been_logged(routers):
     ]
 
 
+def test_nonsense_is_none_the_less(sample, routers):
+    plain, _ = routers
+    past = [replace(m, description=f"User question: {m.description}") for m in sample.history[:150]]
+    asked = fit_router(sample.catalog, History(past))
+    for text in ASKED:
+        found, expected = asked.route(f"User question: {text}"), plain.route(text)
+        assert (found.answerable, found.confidence) == (expected.answerable, expected.confidence)
+    assert not asked.route("User question: What is 9 times 8?").fits
+
+
 def test_reasons_quote_the_requests(routers):
     _, prompted = routers
     routing = prompted.route(logged(ASKED[0]))
