@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from cnp_router.text.term_counts import evenly
@@ -20,10 +20,10 @@ _SAMPLED = 500  # requests
 _READ = 20_000  # characters of a request
 _LEAST_APIS = 5  # fewer may have anything in common
 _MANY_APIS = 20  # have no word in common because of what they do
-_MOST = 0.8
+_MOST = 0.8  # of requests, or APIs: nearly all
 _LEAST_SHARE, _LEAST_TEXTS = 0.15, 10  # of several prompts
 _MOST_ERRORS = 4.0  # standard errors
-_MOST_ALIKE, _LEAST_PAIRS = 1.5, 20
+_MOST_ALIKE, _LEAST_PAIRS = 1.5, 20  # times as alike as any two, of so many pairs
 # What may stand between it and what is asked: before that, and behind.
 _CLOSING, _OPENING = " \t\r\n.,:;!?\"'=>|}])\u3002\u3001\uff1a\uff01\uff1f", " \t\r\n,:;\"'=<|{[("
 _NAMES = ("after", "before", "runs")
@@ -78,13 +78,12 @@ class Boilerplate:
             return cls()
         said = [_words(texts[row]) for row in rows]
         places = _places(map(_runs, said))
-        parts = _places(_runs(words, _RUN - 1) for words in said)
         says_nothing = {own: apis.are_as_any(own) for own in set(places.values())}
+        times = Counter(part for words in said for part in set(_runs(words, _RUN - 1)))
         runs = frozenset(
             run
             for run, own in places.items()
-            if says_nothing[own]
-            and all(len(own) >= _MOST * len(parts[part]) for part in _ends_of(run))
+            if says_nothing[own] and all(len(own) >= _MOST * times[part] for part in _parts_of(run))
         )
         covered = [_covered(words, runs) for words in said]
         ends = [words[::-1] for words in said], [each[::-1] for each in covered]
@@ -105,16 +104,12 @@ class Boilerplate:
         gone = [a or b for a, b in zip(goes, back, strict=True)]
         if not any(gone) or (all(gone) and len(text) <= _READ):
             return text
-        left, end, is_within = [], 0, False
-        for (_, begin, behind), is_gone in zip(placed, gone, strict=True):
-            if is_gone:
-                if not is_within:
-                    left.append(text[end:begin])
-                end = behind
-            is_within = is_gone
-        rest = [part.lstrip(_CLOSING) for part in [*left[1:], text[end:]]]
-        parts = [part.rstrip(_OPENING) for part in [left[0], *rest[:-1]]]
-        return " ".join(filter(None, [*parts, rest[-1].rstrip()])).lstrip()
+        cuts = [(placed[start][1], placed[stop - 1][2]) for start, stop in _stretches(gone)]
+        begins, ends = [0, *(end for _, end in cuts)], [*(begin for begin, _ in cuts), len(text)]
+        first, *others = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        left = [first, *(part.lstrip(_CLOSING) for part in others)]
+        left[:-1] = [part.rstrip(_OPENING) for part in left[:-1]]
+        return " ".join(filter(None, left)).strip()
 
     def state(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -139,7 +134,7 @@ def _runs(words: Sequence[str], size: int = _RUN) -> Iterator[str]:
     return (" ".join(words[i : i + size]) for i in range(len(words) - size + 1))
 
 
-def _ends_of(run: str) -> tuple[str, str]:
+def _parts_of(run: str) -> tuple[str, str]:
     """Return a run without its last word, and without its first: where requests begin, many do."""
     return run.rpartition(" ")[0], run.partition(" ")[2]
 
@@ -208,13 +203,16 @@ def _covered(words: Sequence[str], runs: frozenset[str]) -> list[bool]:
     for place, run in enumerate(_runs(words)):
         if run in runs:
             covered[place : place + _RUN] = [True] * _RUN
-    start = 0
-    for is_covered, own in groupby(covered):
-        size = len(list(own))
-        if is_covered and size < _BLOCK:
-            covered[start : start + size] = [False] * size
-        start += size
+    for start, stop in _stretches(covered):
+        if stop - start < _BLOCK:
+            covered[start:stop] = [False] * (stop - start)
     return covered
+
+
+def _stretches(chosen: Sequence[bool]) -> list[tuple[int, int]]:
+    """Return begin and end of each stretch of what is chosen."""
+    changes = [i for i, (a, b) in enumerate(pairwise([False, *chosen, False])) if a != b]
+    return list(zip(changes[::2], changes[1::2], strict=True))
 
 
 def _standing(
@@ -226,7 +224,7 @@ def _standing(
     """
     behind: defaultdict[str, dict[int, Sequence[str]]] = defaultdict(dict)
     for row, (words, own) in enumerate(zip(texts, covered, strict=True)):
-        for last, next_words in _near(words, own):
+        for _, last, next_words in _ends(words, own):
             behind[last][row] = next_words
     standing = set()
     for last, near in behind.items():
@@ -243,26 +241,23 @@ def _standing(
     return frozenset(standing)
 
 
-def _near(words: Sequence[str], covered: Sequence[bool]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the last word of each end of what is covered, and what is behind it.
+def _ends(
+    words: Sequence[str], covered: Sequence[bool]
+) -> Iterator[tuple[int, str, Sequence[str]]]:
+    """Yield where what is covered ends: the place behind it, its last word, and the next words.
 
     The beginning of a text is such an end, too, of no word.
     """
-    for end in _ends(covered):
-        yield (words[end] if end >= 0 else ""), words[end + 1 : end + 1 + _NEAR]
-
-
-def _ends(covered: Sequence[bool]) -> Iterator[int]:
-    """Yield the places of words that are covered, and the next is not; -1 is before the first."""
-    return (i - 1 for i, (a, b) in enumerate(pairwise([True, *covered])) if a and not b)
+    for place, (before, own) in enumerate(pairwise([True, *covered])):
+        if before and not own:
+            yield place, words[place - 1] if place else "", words[place : place + _NEAR]
 
 
 def _spread(words: Sequence[str], covered: Sequence[bool], near: frozenset[str]) -> list[bool]:
     """Return which words are covered, or between an end of that and a word that belongs near it."""
     spread = list(covered)
-    for end in _ends(covered):
-        last = words[end] if end >= 0 else ""
-        for offset, word in enumerate(words[end + 1 : end + 1 + _NEAR]):
+    for place, last, next_words in _ends(words, covered):
+        for offset, word in enumerate(next_words):
             if f"{last} {offset} {word}" in near:
-                spread[end + 1 : end + 2 + offset] = [True] * (offset + 1)
+                spread[place : place + offset + 1] = [True] * (offset + 1)
     return spread

@@ -52,8 +52,8 @@ MAX_PROBED = 60  # requests a fold
 GROUPED_EVERY = 16  # requests
 _BATCH_CELLS = 2_000_000
 MOST_AT_ONCE = 128  # requests
-_ALL_READ = Boilerplate()
 _BATCHES = 2  # of requests in a piece of work
+_ALL_READ = Boilerplate()
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,15 @@ class Past:
         *,
         random_state: int,
         n_records: int | None = None,
+        read: Sequence[str] | None = None,
         boilerplate: Boilerplate = _ALL_READ,
         dense: DenseEncoder | None = None,
         pool: Pool = ALONE,
     ) -> Past:
         """Encode a catalog and a history, which may be empty.
 
-        `n_records` says how many of the mashups are not the same; by default all. Of the requests
-        the `boilerplate` is not read.
+        `n_records` says how many of the mashups are not the same; by default all. What is
+        `read` of each request is by default all; other requests are read without the `boilerplate`.
         """
         usage = usage_matrix(catalog, history)
         # Of no other category does the history give anything to learn about, and a single mashup
@@ -93,7 +94,7 @@ class Past:
         used = (catalog[int(i)] for i in np.unique(several))
         classes = tuple(sorted({name for api in used for name in api.categories}))
         encoders, encoded = Encoders.fit(
-            [boilerplate.without(text) for text in history.texts],
+            history.texts if read is None else read,
             [specification_text(api) for api in catalog],
             n_components=N_COMPONENTS,
             random_state=random_state,

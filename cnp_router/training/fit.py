@@ -144,7 +144,8 @@ def _fit(
     dated = has_dates(days)
     used = [mashup.apis for mashup in history]
     boilerplate = Boilerplate.of(history.texts, used, len(catalog))
-    said = Said.of(history, boilerplate.without)
+    read = [boilerplate.without(text) for text in history.texts]
+    said = Said.of(history, read)
     n = said.n_records  # who repeats a request tells nothing new
     splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)
     if dated:
@@ -158,6 +159,7 @@ def _fit(
         history,
         random_state=random_state,
         n_records=n,
+        read=read,
         boilerplate=boilerplate,
         dense=dense,
         pool=pool,

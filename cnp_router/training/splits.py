@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -84,13 +84,14 @@ class Said:
     record: NDArray[np.intp]
 
     @classmethod
-    def of(cls, history: Iterable[Mashup], read: Callable[[str], str] = str) -> Said:
-        """Look through a history, of whose texts something may not be read."""
+    def of(cls, history: Iterable[Mashup], read: Sequence[str] | None = None) -> Said:
+        """Look through a history, and what is `read` of its texts, if not all of it."""
         texts: dict[str, int] = {}
         records: dict[tuple[int, frozenset[str]], int] = {}
         found = []
         for row, mashup in enumerate(history):
-            words = " ".join(read(mashup.description).casefold().split())
+            own = mashup.description if read is None else read[row]
+            words = " ".join(own.casefold().split())
             text = texts.setdefault(words, row) if words else row
             found.append((text, records.setdefault((text, frozenset(mashup.apis)), row)))
         pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
