@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import multiprocessing
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from multiprocessing.util import Finalize
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -22,6 +24,8 @@ from cnp_router.records import shown
 __all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "one_thread", "spans"]
 
 logger = logging.getLogger("cnp_router.pool")
+
+_BEFORE_QUEUES = 20  # multiprocessing ends its queues at 10: then nobody can be told to end
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -184,7 +188,9 @@ class _Processes:
         joblib waits until all work is done to change their number, and then for ever.
         """
         with cls._lock:
-            cls._starter = os.getpid()
+            if cls._starter != os.getpid():
+                cls._starter = os.getpid()
+                _end_with_this_process()
             cls._size = cls._size if cls._users else n_jobs
             cls._users += 1
             size = cls._size
@@ -193,6 +199,23 @@ class _Processes:
         finally:
             with cls._lock:
                 cls._users -= 1
+
+
+def _end_with_this_process() -> None:
+    """Let the processes of joblib end with this one, where multiprocessing has started it.
+
+    Such a process waits at its end for its own, which wait five minutes for more work.
+    """
+    if multiprocessing.parent_process() is not None:
+        Finalize(None, _end_processes, exitpriority=_BEFORE_QUEUES)
+
+
+def _end_processes() -> None:
+    from joblib.executor import MemmappingExecutor
+    from joblib.externals.loky import reusable_executor
+
+    if isinstance(reusable_executor._executor, MemmappingExecutor):
+        reusable_executor._executor.terminate()
 
 
 def _whole(make: Any, work: Any, shared: Any, group: Any, parts: Sequence[Any]) -> list[Any]:
