@@ -147,7 +147,7 @@ def _fit(
     read = [boilerplate.without(text) for text in history.texts]
     said = Said.of(history, read)
     n = said.n_records  # who repeats a request tells nothing new
-    splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)
+    splits = random_splits(said, read, len(catalog), dated=dated, random_state=random_state)
     if dated:
         splits += dated_splits(filled(days), said, random_state=random_state)
     splits = asking_again(splits, said, random_state=random_state)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from cnp_router.history import Mashup
 from cnp_router.training.corpus import MANY
+from cnp_router.training.near_duplicates import NearDuplicates
 from cnp_router.training.ranker import MIN_FOR_TREES
 
 __all__ = [
@@ -103,12 +104,19 @@ class Said:
         return len(np.unique(self.record))
 
 
-def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) -> list[Split]:
-    """Return random folds, which leave out each mashup once; of many mashups, a sample at once.
+def random_splits(
+    said: Said, texts: Sequence[str], n_apis: int, *, dated: bool, random_state: int
+) -> list[Split]:
+    """Return random folds, of which each leaves out its part; of many mashups, a sample at once.
 
     All that say the same are left out together, and asked once with the same APIs: an answer that
     is known tells nothing about requests that are new. Where all say the same, it tells all there
     is. The folds of a dated history hide nothing: it has others in which much is new.
+
+    The more of the `texts` are near duplicates of others, the more folds know none of what they
+    ask: they leave out whole groups (group k-fold), and what else is like them (purging; López de
+    Prado, "Advances in Financial Machine Learning", 2018, chapter 7). Who has only seen requests
+    that a past one says nearly, too, would be sure of all others.
     """
     rng = np.random.default_rng(random_state)
     first = said.text if said.text.any() else said.record  # all say what the first one says
@@ -127,15 +135,33 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
         rest = np.flatnonzero(~np.isin(text, text[order[:MAX_EXAMPLES]]))
     sampled = np.sort(order[:MAX_EXAMPLES])
     undated = rng.random(n_mashups) < UNDATED * dated
+    near = NearDuplicates([texts[row] for row in distinct[: n_texts if rest is None else 0]])
+    apart, group = _apart(near, len(shares), random_state)
     found = []
     for number, share in enumerate(shares):
-        asked = sampled[fold[sampled] == number]
-        train = np.flatnonzero(fold != number) if rest is None else rest
+        own = group[text] if number in apart else fold
+        asked = sampled[own[sampled] == number]
+        train = np.flatnonzero(own != number) if rest is None else rest
+        if number in apart:
+            train = train[~near.of(np.unique(text[asked]), np.arange(n_texts))[text[train]]]
         hidden = _some(np.arange(n_apis), share, random_state + number)
         without = asked[undated[asked]]
-        if len(asked):
+        if len(asked) and len(train):
             found.append(Split(train, asked, first[asked], hidden, without, is_natural=share == 0))
     return found
+
+
+def _apart(
+    near: NearDuplicates, n_folds: int, random_state: int
+) -> tuple[frozenset[int], NDArray[np.intp]]:
+    """Return which folds leave out whole groups, spread evenly, and the fold of each text then."""
+    leaders, group = np.unique(near.group, return_inverse=True)
+    if len(leaders) < n_folds:
+        return frozenset(), group
+    fold = np.random.default_rng(random_state).permutation(len(leaders)) % max(n_folds, 1)
+    n_apart = round(n_folds * (1 - len(leaders) / max(len(group), 1)))
+    places = (int((i + 0.5) * n_folds / n_apart) for i in range(n_apart))
+    return frozenset(places), fold[group]
 
 
 def asking_again(splits: Sequence[Split], said: Said, *, random_state: int) -> list[Split]:
