@@ -31,8 +31,8 @@ class NearDuplicates:
     >>> found = NearDuplicates(texts)
     >>> found.group
     array([0, 1, 0])
-    >>> found.of([0], [1, 2])
-    array([False,  True])
+    >>> found.like([0])
+    array([ True, False,  True])
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -57,15 +57,19 @@ class NearDuplicates:
                     group[leader] = leader
         return group
 
-    def of(
-        self, texts: Sequence[int] | NDArray[np.intp], others: Sequence[int] | NDArray[np.intp]
-    ) -> NDArray[np.bool_]:
-        """Return which of the others are like some of the texts, given by their places."""
-        found = [np.zeros(0, dtype=bool)]
-        for start in range(0, len(others), _ROWS):
-            alike = self._alike(others[start : start + _ROWS], texts)
-            found.append(np.diff(alike.indptr) > 0)
-        return np.concatenate(found)
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return len(np.unique(self.group))
+
+    def like(self, places: Sequence[int] | NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which texts are like one of those in some places, or are one of them."""
+        found = np.zeros(len(self._texts), dtype=bool)
+        for start in range(0, len(found), _ROWS):
+            alike = self._alike(slice(start, start + _ROWS), places)
+            found[start : start + _ROWS] = np.diff(alike.indptr) > 0
+        found[places] = True
+        return found
 
     def _alike(self, rows: Any, columns: Any) -> sparse.csr_array:
         found = self._vectors[rows] @ self._vectors[columns].T

@@ -78,11 +78,13 @@ class Said:
     """Which mashups say what another one says, but for case and spaces.
 
     `text` holds the first row with the same text, or its own where there is none, `record` the
-    first of these that used the same APIs, too.
+    first of these that used the same APIs, too. `near` tells which of the different texts, in the
+    order of their first rows, are near duplicates; of a long history it is not looked for.
     """
 
     text: NDArray[np.intp]
     record: NDArray[np.intp]
+    near: NearDuplicates | None = None
 
     @classmethod
     def of(cls, history: Iterable[Mashup], read: Sequence[str] | None = None) -> Said:
@@ -96,27 +98,36 @@ class Said:
             text = texts.setdefault(words, row) if words else row
             found.append((text, records.setdefault((text, frozenset(mashup.apis)), row)))
         pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
-        return cls(pairs[:, 0], pairs[:, 1])
+        if len(pairs) > FEW:
+            return cls(pairs[:, 0], pairs[:, 1])
+        every = [m.description for m in history] if read is None else read
+        near = NearDuplicates([every[row] for row in np.unique(pairs[:, 0])])
+        return cls(pairs[:, 0], pairs[:, 1], near)
 
     @property
     def n_records(self) -> int:
         """How many there are of which none says and used the same as another."""
         return len(np.unique(self.record))
 
+    @property
+    def n_telling(self) -> int:
+        """How many there are if near duplicates tell nothing new, either."""
+        if self.near is None:
+            return self.n_records
+        return round(self.n_records * self.near.n_groups / max(len(np.unique(self.text)), 1))
 
-def random_splits(
-    said: Said, texts: Sequence[str], n_apis: int, *, dated: bool, random_state: int
-) -> list[Split]:
-    """Return random folds, of which each leaves out its part; of many mashups, a sample at once.
+
+def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) -> list[Split]:
+    """Return random folds, each of which leaves out its part; of many mashups, a sample at once.
 
     All that say the same are left out together, and asked once with the same APIs: an answer that
     is known tells nothing about requests that are new. Where all say the same, it tells all there
     is. The folds of a dated history hide nothing: it has others in which much is new.
 
-    The more of the `texts` are near duplicates of others, the more folds know none of what they
-    ask: they leave out whole groups (group k-fold), and what else is like them (purging; López de
-    Prado, "Advances in Financial Machine Learning", 2018, chapter 7). Who has only seen requests
-    that a past one says nearly, too, would be sure of all others.
+    As large a share of the folds as of the texts are near duplicates leaves out whole groups of
+    these (group k-fold), and knows nothing else that is like what it asks (purging; López de Prado,
+    "Advances in Financial Machine Learning", 2018). Who is only asked what a past request nearly
+    says would be as sure of all the rest.
     """
     rng = np.random.default_rng(random_state)
     first = said.text if said.text.any() else said.record  # all say what the first one says
@@ -135,15 +146,14 @@ def random_splits(
         rest = np.flatnonzero(~np.isin(text, text[order[:MAX_EXAMPLES]]))
     sampled = np.sort(order[:MAX_EXAMPLES])
     undated = rng.random(n_mashups) < UNDATED * dated
-    near = NearDuplicates([texts[row] for row in distinct[: n_texts if rest is None else 0]])
-    apart, group = _apart(near, len(shares), random_state)
+    apart, fold_of_group = _apart(said.near, len(shares), random_state)
     found = []
     for number, share in enumerate(shares):
-        own = group[text] if number in apart else fold
+        own = fold_of_group[text] if number in apart else fold
         asked = sampled[own[sampled] == number]
         train = np.flatnonzero(own != number) if rest is None else rest
-        if number in apart:
-            train = train[~near.of(np.unique(text[asked]), np.arange(n_texts))[text[train]]]
+        if number in apart and said.near is not None:
+            train = np.flatnonzero(~said.near.like(np.unique(text[asked]))[text])
         hidden = _some(np.arange(n_apis), share, random_state + number)
         without = asked[undated[asked]]
         if len(asked) and len(train):
@@ -152,12 +162,12 @@ def random_splits(
 
 
 def _apart(
-    near: NearDuplicates, n_folds: int, random_state: int
+    near: NearDuplicates | None, n_folds: int, random_state: int
 ) -> tuple[frozenset[int], NDArray[np.intp]]:
-    """Return which folds leave out whole groups, spread evenly, and the fold of each text then."""
-    leaders, group = np.unique(near.group, return_inverse=True)
+    """Return which folds leave out whole groups, spread evenly, and which one each text is in."""
+    leaders, group = np.unique(() if near is None else near.group, return_inverse=True)
     if len(leaders) < n_folds:
-        return frozenset(), group
+        return frozenset(), _NONE
     fold = np.random.default_rng(random_state).permutation(len(leaders)) % max(n_folds, 1)
     n_apart = round(n_folds * (1 - len(leaders) / max(len(group), 1)))
     places = (int((i + 0.5) * n_folds / n_apart) for i in range(n_apart))
