@@ -9,6 +9,7 @@ r"""The one entry point of the benchmarks.
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final] [--scheduler ADDRESS]
     python benchmarks/run.py cold [--data DIR] [--limit N] [--scheduler ADDRESS]
     python benchmarks/run.py languages [--data DIR] [--scheduler ADDRESS]
+    python benchmarks/run.py patterns
     python benchmarks/run.py scaling --data DIR
     python benchmarks/run.py scale [--data DIR] [--quick] [--only ROW ...] [--routers ROUTER ...] \
         [--asked N] [--growth N] [--limit SECONDS] [--peer-limit SECONDS] [--memory GB]
@@ -70,6 +71,7 @@ from benchmarks import (
     models,
     next_tool,
     next_tool_history,
+    patterns,
     planning,
     quality,
     reputation,
@@ -96,6 +98,7 @@ TRACKS = {
     "trust": trust,
     "cold": cold,
     "languages": languages,
+    "patterns": patterns,
     "scaling": scaling,
     "scale": scale,
     "sizing": sizing,

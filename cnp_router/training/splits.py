@@ -164,12 +164,12 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
 def _apart(
     near: NearDuplicates | None, n_folds: int, random_state: int
 ) -> tuple[frozenset[int], NDArray[np.intp]]:
-    """Return which folds leave out whole groups, spread evenly, and which one each text is in."""
+    """Return which folds leave out whole groups, never all, and which one each text is in then."""
     leaders, group = np.unique(() if near is None else near.group, return_inverse=True)
     if len(leaders) < n_folds:
         return frozenset(), _NONE
     fold = np.random.default_rng(random_state).permutation(len(leaders)) % max(n_folds, 1)
-    n_apart = round(n_folds * (1 - len(leaders) / max(len(group), 1)))
+    n_apart = min(round(n_folds * (1 - len(leaders) / max(len(group), 1))), n_folds - 1)
     places = (int((i + 0.5) * n_folds / n_apart) for i in range(n_apart))
     return frozenset(places), fold[group]
 

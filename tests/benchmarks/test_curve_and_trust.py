@@ -89,6 +89,17 @@ def test_held_out_requests_are_asked_as_of_their_date(main, folder, tmp_path, mo
     assert all(date for text, date in asked if text in texts)
 
 
+def test_a_log_of_patterns(main, tmp_path, monkeypatch):
+    from benchmarks import patterns
+
+    monkeypatch.setattr(patterns, "SIZES", (72,))
+    file = tmp_path / "patterns.json"
+    assert main(["patterns", "--json", str(file)]) == 0
+    found = json.loads(file.read_text())["sizes"]["72"]
+    assert found["the same patterns"]["F1"] > found["quite other words"]["F1"]
+    assert found["nothing"]["refused"] > found["the same patterns"]["refused"]
+
+
 def test_the_learning_curve_needs_numbers(main, capsys):
     with pytest.raises(SystemExit):
         main(["learning_curve", "--sizes", "many"])
