@@ -15,7 +15,8 @@ from cnp_router.agents.fill_inputs import FillInputs
 from cnp_router.agents.meaning import kind_of, meant_by, types_of
 from cnp_router.agents.parameters import Parameter, parameters_of
 from cnp_router.agents.said import Said, Value
-from cnp_router.text.tokenise import STOP_WORDS, split_identifier
+from cnp_router.text.stop_words import STOP_WORDS
+from cnp_router.text.tokenise import split_identifier
 
 __all__ = ["certain_inputs"]
 

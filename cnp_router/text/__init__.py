@@ -13,10 +13,10 @@ from cnp_router.text.sparse_rows import (
     rows_between,
     unit_rows,
 )
+from cnp_router.text.stop_words import STOP_WORDS
 from cnp_router.text.term_counts import TermCounts, blocks, evenly
 from cnp_router.text.tfidf import TfidfEncoder
 from cnp_router.text.tokenise import (
-    STOP_WORDS,
     content_words,
     is_unspaced,
     pieces,

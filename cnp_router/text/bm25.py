@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from cnp_router.text.stop_words import STOP_WORDS
 from cnp_router.text.tfidf import count_terms
-from cnp_router.text.tokenise import STOP_WORDS, content_words, singular, words
+from cnp_router.text.tokenise import content_words, singular, words
 
 __all__ = ["BM25"]
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from cnp_router.text.tokenise import MAX_CHARACTERS, STOP_WORDS, pieces
+from cnp_router.text.stop_words import STOP_WORDS
+from cnp_router.text.tokenise import MAX_CHARACTERS, pieces
 
 __all__ = ["clauses", "cuts", "quarters"]
 

@@ -10,9 +10,10 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
+from cnp_router.text.stop_words import STOP_WORDS, foreign_stop_words
+
 __all__ = [
     "ANALYZERS",
-    "STOP_WORDS",
     "character_grams",
     "content_words",
     "grams_of",
@@ -49,21 +50,6 @@ _BOUNDARY = re.compile(
 
 # Prose is full of such names: YouTube, SoundCloud, eBay.
 _BRAND = re.compile(r"(?:[A-Z][a-z]+){2}|[a-z][A-Z][a-z]+")
-
-# In a text of a few words they would be as telling as any other: function words, and those of
-# asking ("please help me find"), which requests are full of and specifications are not.
-_FUNCTION = (
-    "a about after all also am an and any are as at be been before being between both but by can "
-    "could did do does doesn don each every for from get give has have how i if im in into is isn "
-    "it its let like ll make may me might more must my no not of on one or other our out re shall "
-    "should so some such than that the their them then there they this to up us use using ve via "
-    "was we were what when where which who will with would you your"
-)
-_ASKING = (
-    "able assist assistance currently hello help hi interested just kindly know look looking need "
-    "needed needs please provide really show sure tell thank thanks try trying want wanted wants"
-)
-STOP_WORDS = frozenset(f"{_FUNCTION} {_ASKING}".split())
 
 
 def split_identifier(text: str) -> str:
@@ -157,7 +143,9 @@ def placed_words(text: str) -> list[tuple[str, int, int]]:
     [('雨の', 0, 2), ('の地', 1, 3), ('地図', 2, 4)]
     """
     placed = placed_tokens(text[:MAX_CHARACTERS])
-    return [(word, i, j) for token, i, j in placed if (word := _content_word(token))]
+    foreign = foreign_stop_words(token for token, _, _ in placed)
+    telling = (own for own in placed if own[0] not in foreign)
+    return [(word, i, j) for token, i, j in telling if (word := _content_word(token))]
 
 
 def placed_tokens(text: str) -> list[tuple[str, int, int]]:
@@ -265,7 +253,11 @@ _word, _single, _parts = attrgetter("word"), attrgetter("single"), attrgetter("p
 def _tokens(text: str) -> tuple[_Token, ...]:
     text = _plain(text)
     found = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
-    return tuple(itertools.chain.from_iterable(map(_token, found)))
+    tokens = tuple(itertools.chain.from_iterable(map(_token, found)))
+    foreign = foreign_stop_words(map(_word, tokens))
+    if not foreign:
+        return tokens
+    return tuple(token._replace(single="") if token.word in foreign else token for token in tokens)
 
 
 def _plain(text: str) -> str:
