@@ -94,33 +94,8 @@ _LANGUAGES = [frozenset(words.split()) for words in _BY_LANGUAGE.values()]
 # Letters tell no language: they are also what is left of Germany's, or of e-mail.
 _TELLING = {word for own in _LANGUAGES for word in own - STOP_WORDS if len(word) > 1}
 # These are English, too, and tell it beside others only.
-_ALSO_ENGLISH = frozenset(
-    [
-        "as",
-        "come",
-        "den",
-        "die",
-        "do",
-        "dove",
-        "er",
-        "hat",
-        "la",
-        "las",
-        "los",
-        "man",
-        "men",
-        "mine",
-        "per",
-        "pour",
-        "sans",
-        "son",
-        "te",
-        "till",
-        "um",
-        "van",
-        "war",
-    ]
-)
+_ALSO_ENGLISH = {"as", "come", "den", "die", "do", "dove", "er", "hat", "la", "las", "los", "man"}
+_ALSO_ENGLISH |= {"men", "mine", "per", "pour", "sans", "son", "te", "till", "um", "van", "war"}
 _NONE = frozenset[str]()
 
 
