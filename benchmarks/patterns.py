@@ -94,7 +94,7 @@ def _drawn(
             break
         parts = [said[order[turn % len(order)]]]
         if rng.random() < _BOTH:
-            parts.append(said[rng.integers(len(said))])
+            parts.append(said[int(rng.integers(len(said)))])
         texts = [
             re.sub(r"\{(\w+)\}", lambda match: str(rng.choice(slots[match[1]])), pattern)
             for _, pattern in parts

@@ -36,6 +36,7 @@ MOST_LOSSES = (
 _LOOK_EVERY, _CLOSE_WITHIN = 5.0, 2.0  # seconds
 _START_WORKERS = "start some: dask worker ADDRESS"
 _START = "start one: dask scheduler, and dask worker ADDRESS for each worker"
+_ADDRESS = "give the one that the scheduler says when it starts, such as tcp://10.0.0.5:8786"
 _GONE = ("cancelled", "lost")
 
 
@@ -83,9 +84,10 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
                 client = Client(
                     address, timeout=CONNECT_WITHIN, set_as_default=False, name="cnp-router"
                 )
-            except (OSError, ValueError, TypeError) as exc:
-                said = "it does not answer" if isinstance(exc, OSError) else str(exc)
-                raise ClusterError(address, said, cure=_START) from exc
+            except OSError as exc:
+                raise ClusterError(address, "it does not answer", cure=_START) from exc
+            except (ValueError, TypeError) as exc:
+                raise ClusterError(address, str(exc), cure=_ADDRESS) from exc
             stack.enter_context(_silent("distributed.client"))
             stack.callback(_close, client)
         else:
@@ -99,7 +101,7 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
 
 
 def _check_address(address: str) -> None:
-    """Raise ValueError where a client would be half made, and wait for itself when it ends."""
+    """Raise an error where a client would be half made, and wait for itself when it ends."""
     import dask
     from distributed.comm import get_address_host_port
 
@@ -109,9 +111,10 @@ def _check_address(address: str) -> None:
         return
     get_address_host_port(address)
     if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert"):
-        raise ValueError(
-            "there is no certificate for TLS in the configuration of Dask "
-            "(distributed.comm.tls.client), and no distributed.Client was given"
+        raise ClusterError(
+            address,
+            "there is no certificate for TLS in the configuration of Dask",
+            cure="name one under distributed.comm.tls.client, or give a distributed.Client",
         )
 
 

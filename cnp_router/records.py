@@ -176,7 +176,8 @@ def check_date(name: str, value: object) -> datetime.date | None:
     """Return a date, or None. A datetime is refused: it is a date to Python, but not a day."""
     if value is None or type(value) is datetime.date:
         return value
-    raise InputError(f"{name} must be a datetime.date, got {shown(value)}")
+    day = " (its .date() is the day)" if isinstance(value, datetime.datetime) else ""
+    raise InputError(f"{name} must be a datetime.date, got {shown(value)}{day}")
 
 
 def parse_date(name: str, value: object) -> datetime.date:

@@ -123,6 +123,11 @@ class TestMany:
             (["a map", None], {}, r"requests\[1\]: a request must be a string, got None"),
             (["a map"], {"dates": [DAY, DAY]}, "there are 2 dates for 1 requests"),
             (["a map"], {"dates": ["2012"]}, r"dates\[0\]: date must be a datetime.date, got"),
+            (
+                ["a map"],
+                {"dates": [datetime.datetime(2012, 2, 29, 10)]},
+                r"date must be a datetime.date, got .* \(its \.date\(\) is the day\)",
+            ),
             (["a map"], {"dates": DAY}, "dates must be a list of dates, got"),
         ],
     )
