@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,22 +42,32 @@ def read_history(
     seen: dict[str, Path] = {}
     skipped = 0
     shared = pool.share((catalog, unknown, pool.is_remote))
-    found = pool.each(_read, [[file] for file in files], shared)
+    sizes = {file: file.stat().st_size if file.exists() else None for file in files}
+    found = pool.each(_read, [{file: sizes[file]} for file in files], shared)
     for file, (own, left_out) in zip(files, found, strict=True):
         for mashup in own:
             if seen.setdefault(mashup.id, file) is not file:
                 # Whoever reads both says in which lines.
-                pool.begin(_read, [seen[mashup.id], file], shared)()
+                both = {each: sizes[each] for each in (seen[mashup.id], file)}
+                pool.begin(_read, both, shared)()
         mashups.extend(own)
         skipped += left_out
     return History(mashups, skipped=skipped)
 
 
-def _read(shared: tuple[Any, Any, bool], files: list[Path]) -> tuple[tuple[Mashup, ...], int]:
+def _read(
+    shared: tuple[Any, Any, bool], files: Mapping[Path, int | None]
+) -> tuple[tuple[Mashup, ...], int]:
+    """Read some files, which have so many bytes where it was asked for, as a piece of work."""
     catalog, unknown, is_remote = shared
-    for file in files:
-        if is_remote and not file.exists():
+    for file, size in files.items() if is_remote else ():
+        host = socket.gethostname()
+        if not file.exists():
             cure = "the workers read it: put it where all of them see it under this path"
-            raise DataFileError(file, f"no such file on {socket.gethostname()}", cure=cure)
-    history = History.read(files, catalog=catalog, unknown=unknown)
+            raise DataFileError(file, f"no such file on {host}", cure=cure)
+        if size not in (None, own := file.stat().st_size):
+            problem = f"has {own:,} bytes on {host}, and {size:,} where it was asked for"
+            cure = "the workers read it: under this path all of them must see the same file"
+            raise DataFileError(file, problem, cure=cure)
+    history = History.read(list(files), catalog=catalog, unknown=unknown)
     return tuple(history), history.skipped

@@ -12,7 +12,7 @@ import pytest
 from cnp_router.cluster import connected
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.history import History
-from cnp_router.shards import read_history
+from cnp_router.shards import _read, read_history
 from cnp_router.training import load_router
 
 
@@ -73,6 +73,18 @@ class TestReading:
         missing = rf"{tmp_path}/a.jsonl: no such file on .* \(the workers read it: put it where"
         with connected(address) as pool, pytest.raises(DataFileError, match=missing):
             read_history(pool, tmp_path / "a.jsonl")
+
+    def test_a_file_that_is_another_one_there(self, address, sample, tmp_path):
+        """An older copy, say: another model would come of it."""
+        file = tmp_path / "a.jsonl"
+        sample.history.write(file)
+        size = file.stat().st_size
+        wrong = rf"a.jsonl: has {size:,} bytes on .*, and {size + 1:,} where it was asked for"
+        with connected(address) as pool:
+            shared = pool.share((sample.catalog, "error", pool.is_remote))
+            assert len(pool.begin(_read, {file: size}, shared)()[0]) == len(sample.history)
+            with pytest.raises(DataFileError, match=wrong):
+                pool.begin(_read, {file: size + 1}, shared)()
 
     def test_errors_name_file_and_line(self, address, sample, tmp_path):
         sample.history.write(tmp_path / "a.jsonl")
