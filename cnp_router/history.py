@@ -40,6 +40,7 @@ __all__ = [
     "parse_mashup",
     "read_shards",
     "warn_of_future_dates",
+    "warn_of_missing_texts",
 ]
 
 UnknownPolicy = Literal["error", "skip"]
@@ -382,11 +383,26 @@ def warn_of_future_dates(mashups: Iterable[Mashup]) -> None:
     last = datetime.date.today() + datetime.timedelta(days=1)
     late = [m for m in mashups if m.date is not None and m.date > last]
     if late:
-        more = f", and {len(late) - 1} more" if len(late) > 1 else ""
         _log.warning(
             "mashup %s has the date %s, which is still to come%s: requests without a date are "
             "asked as of the newest one (correct it)",
             shown(late[0].id),
             late[0].date,
-            more,
+            _and_more(late),
         )
+
+
+def warn_of_missing_texts(mashups: Iterable[Mashup]) -> None:
+    """Log a warning if some have a blank description."""
+    blank = [m for m in mashups if not m.description.strip()]
+    if blank:
+        _log.warning(
+            "mashup %s has no text%s: it tells what is used together, and nothing of who is asked "
+            "for (write in its description what was asked for)",
+            shown(blank[0].id),
+            _and_more(blank),
+        )
+
+
+def _and_more(found: Sequence[Mashup]) -> str:
+    return f", and {len(found) - 1} more" if len(found) > 1 else ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import DataFileError, InputError
-from cnp_router.history import History, Mashup
+from cnp_router.history import History, Mashup, warn_of_missing_texts
 from cnp_router.records import check_id
 
 GOOD = '{"id": "m1", "description": "Rain by text", "apis": ["weather", "sms"]}\n'
@@ -248,3 +248,13 @@ def test_the_real_data_is_read(shared_data):
     history = History.read(folder / "mashups-train.jsonl", catalog=catalog, unknown="skip")
     assert len(catalog) == 1345
     assert len(history) + history.skipped == 4556
+
+
+def test_texts_that_are_missing_are_warned_of(caplog):
+    past = [
+        Mashup(name, text, ("sms",)) for name, text in (("a", "text me"), ("b", " "), ("c", ""))
+    ]
+    warn_of_missing_texts(past[:1])
+    assert not caplog.text
+    warn_of_missing_texts(past)
+    assert "mashup 'b' has no text, and 1 more: it tells what is used together" in caplog.text

@@ -16,7 +16,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.cluster import working
 from cnp_router.datasets import load_out_of_scope
 from cnp_router.exceptions import InputError
-from cnp_router.history import History, warn_of_future_dates
+from cnp_router.history import History, warn_of_future_dates, warn_of_missing_texts
 from cnp_router.pool import Pool, check_jobs, one_thread
 from cnp_router.records import check_instance, check_number, shown
 from cnp_router.text import Boilerplate
@@ -121,6 +121,7 @@ def fit_router(
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be callable, got {shown(progress)}")
     warn_of_future_dates(history)
+    warn_of_missing_texts(history)
     about = {"cnp_router.apis": len(catalog), "cnp_router.mashups": len(history)}
     with ExitStack() as stack:
         # The linear algebra here is sparse or small: threads of its own only wait for each other,
