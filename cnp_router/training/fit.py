@@ -147,7 +147,7 @@ def _fit(
     boilerplate = Boilerplate.of(history.texts, used, len(catalog))
     read = [boilerplate.without(text) for text in history.texts]
     said = Said.of(history, read)
-    n = said.n_telling
+    n = said.n_records  # who repeats a request tells nothing new
     splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)
     if dated:
         splits += dated_splits(filled(days), said, random_state=random_state)
@@ -159,7 +159,7 @@ def _fit(
         catalog,
         history,
         random_state=random_state,
-        n_records=said.n_records,
+        n_records=n,
         read=read,
         boilerplate=boilerplate,
         dense=dense,

@@ -79,12 +79,14 @@ class Said:
 
     `text` holds the first row with the same text, or its own where there is none, `record` the
     first of these that used the same APIs, too. `near` tells which of the different texts, in the
-    order of their first rows, are near duplicates; of a long history it is not looked for.
+    order of their first rows, are near duplicates; of a long history it is not looked for. `used`
+    are the ids of the APIs of each mashup then.
     """
 
     text: NDArray[np.intp]
     record: NDArray[np.intp]
     near: NearDuplicates | None = None
+    used: Sequence[Sequence[str]] = ()
 
     @classmethod
     def of(cls, history: Iterable[Mashup], read: Sequence[str] | None = None) -> Said:
@@ -102,19 +104,12 @@ class Said:
             return cls(pairs[:, 0], pairs[:, 1])
         every = [m.description for m in history] if read is None else read
         near = NearDuplicates([every[row] for row in np.unique(pairs[:, 0])])
-        return cls(pairs[:, 0], pairs[:, 1], near)
+        return cls(pairs[:, 0], pairs[:, 1], near, [mashup.apis for mashup in history])
 
     @property
     def n_records(self) -> int:
         """How many there are of which none says and used the same as another."""
         return len(np.unique(self.record))
-
-    @property
-    def n_telling(self) -> int:
-        """How many there are if near duplicates tell nothing new, either."""
-        if self.near is None:
-            return self.n_records
-        return round(self.n_records * self.near.n_groups / max(len(np.unique(self.text)), 1))
 
 
 def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) -> list[Split]:
@@ -149,16 +144,34 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
     apart, fold_of_group = _apart(said.near, len(shares), random_state)
     found = []
     for number, share in enumerate(shares):
-        own = fold_of_group[text] if number in apart else fold
-        asked = sampled[own[sampled] == number]
-        train = np.flatnonzero(own != number) if rest is None else rest
-        if number in apart and said.near is not None:
-            train = np.flatnonzero(~said.near.like(np.unique(text[asked]))[text])
+        asked = sampled[fold[sampled] == number]
+        train = np.flatnonzero(fold != number) if rest is None else rest
+        if number in apart:
+            own = _purged(said, text, sampled[fold_of_group[text[sampled]] == number])
+            asked, train = own or (asked, train)
         hidden = _some(np.arange(n_apis), share, random_state + number)
         without = asked[undated[asked]]
-        if len(asked) and len(train):
+        if len(asked):
             found.append(Split(train, asked, first[asked], hidden, without, is_natural=share == 0))
     return found
+
+
+def _purged(
+    said: Said, text: NDArray[np.intp], asked: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """Return what a fold asks and knows that knows nothing like what it asks, if that is fair.
+
+    What needs an API that nothing else used is not asked: it would tell what new APIs are like, not
+    what other words are. Where that is most of it, none is apart.
+    """
+    if said.near is None:
+        return None
+    train = np.flatnonzero(~said.near.like(np.unique(text[asked]))[text])
+    known = {api for row in train.tolist() for api in said.used[row]}
+    fair = [row for row in asked.tolist() if known.issuperset(said.used[row])]
+    if 2 * len(fair) <= len(asked):
+        return None
+    return np.array(fair, dtype=np.intp), train
 
 
 def _apart(
