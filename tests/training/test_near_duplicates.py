@@ -104,6 +104,25 @@ def test_where_nothing_is_nearly_the_same_folds_are_as_they_were():
         np.testing.assert_array_equal(own.asked, other.asked)
 
 
+def test_where_nothing_else_is_known_of_an_api_none_is_apart():
+    """A pattern a tool: without it, the fold would tell what a tool that nobody used is like."""
+    asked = [own for place, own in enumerate(past()) if place % 2 == 0]
+    said = Said.of(history(asked))
+    assert said.near.n_groups < len(asked) / 10
+    plain = random_splits(Said(said.text, said.record), 40, dated=False, random_state=0)
+    found = random_splits(said, 40, dated=False, random_state=0)
+    for own, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(own.train, other.train)
+        np.testing.assert_array_equal(own.asked, other.asked)
+
+
+def test_what_is_asked_apart_needs_nothing_that_is_not_known():
+    asked = past()
+    said = Said.of(history(asked))
+    for split in random_splits(said, 40, dated=False, random_state=0):
+        assert {asked[row][1] for row in split.asked} <= {asked[row][1] for row in split.train}
+
+
 def test_with_fewer_patterns_than_folds_none_is_apart():
     said = Said.of(history(past(2, 60)))
     splits = random_splits(said, 40, dated=False, random_state=0)
