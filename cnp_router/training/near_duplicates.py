@@ -57,11 +57,6 @@ class NearDuplicates:
                     group[leader] = leader
         return group
 
-    @property
-    def n_groups(self) -> int:
-        """How many groups there are."""
-        return len(np.unique(self.group))
-
     def like(self, places: Sequence[int] | NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which texts are like one of those in some places, or are one of them."""
         found = np.zeros(len(self._texts), dtype=bool)
