@@ -162,7 +162,8 @@ class TestRouter:
         fit_router(world.catalog, History([*world.history, once]))
         i, j = sorted(world.catalog.position(api) for api in pair)
         own = [example.past for example in seen if example.used.tolist() == [i, j]]
-        assert len(own) == 1
-        assert own[0].co_usage.together[i, j] == own[0].co_usage.together[j, i] == 0
+        assert own  # in one fold, or two: with near duplicates left out, and without
+        for past in own:
+            assert past.co_usage.together[i, j] == past.co_usage.together[j, i] == 0
         others = [example.past.co_usage.together[i, j] for example in seen]
         assert max(others) > 0
