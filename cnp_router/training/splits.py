@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,6 +51,7 @@ MOST_SPLITS = max(LITTLE_FOLDS, N_RANDOM) + len(ROLLING) + len(LONG) + 1
 UNDATED = 0.4  # share of the random examples that are asked as if nobody knew when
 
 _NONE = np.zeros(0, dtype=np.intp)
+_NOT_LOOKED_FOR = NearDuplicates(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +86,23 @@ class Said:
 
     text: NDArray[np.intp]
     record: NDArray[np.intp]
-    near: NearDuplicates | None = None
+    near: NearDuplicates = _NOT_LOOKED_FOR
     used: Sequence[Sequence[str]] = ()
 
     @classmethod
-    def of(cls, history: Iterable[Mashup], read: Sequence[str] | None = None) -> Said:
+    def of(cls, history: Sequence[Mashup], read: Sequence[str] | None = None) -> Said:
         """Look through a history, and what is `read` of its texts, if not all of it."""
         texts: dict[str, int] = {}
         records: dict[tuple[int, frozenset[str]], int] = {}
+        every = [mashup.description for mashup in history] if read is None else read
         found = []
-        for row, mashup in enumerate(history):
-            own = mashup.description if read is None else read[row]
+        for row, (mashup, own) in enumerate(zip(history, every, strict=True)):
             words = " ".join(own.casefold().split())
             text = texts.setdefault(words, row) if words else row
             found.append((text, records.setdefault((text, frozenset(mashup.apis)), row)))
         pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
         if len(pairs) > FEW:
             return cls(pairs[:, 0], pairs[:, 1])
-        every = [m.description for m in history] if read is None else read
         near = NearDuplicates([every[row] for row in np.unique(pairs[:, 0])])
         return cls(pairs[:, 0], pairs[:, 1], near, [mashup.apis for mashup in history])
 
@@ -164,8 +164,6 @@ def _purged(
     What needs an API that nothing else used is not asked: it would tell what new APIs are like, not
     what other words are. Where that is most of it, none is apart.
     """
-    if said.near is None:
-        return None
     train = np.flatnonzero(~said.near.like(np.unique(text[asked]))[text])
     known = {api for row in train.tolist() for api in said.used[row]}
     fair = [row for row in asked.tolist() if known.issuperset(said.used[row])]
@@ -175,10 +173,10 @@ def _purged(
 
 
 def _apart(
-    near: NearDuplicates | None, n_folds: int, random_state: int
+    near: NearDuplicates, n_folds: int, random_state: int
 ) -> tuple[frozenset[int], NDArray[np.intp]]:
     """Return which folds leave out whole groups, never all, and which one each text is in then."""
-    leaders, group = np.unique(() if near is None else near.group, return_inverse=True)
+    leaders, group = np.unique(near.group, return_inverse=True)
     if len(leaders) < n_folds:
         return frozenset(), _NONE
     fold = np.random.default_rng(random_state).permutation(len(leaders)) % max(n_folds, 1)

@@ -47,6 +47,14 @@ def history(asked):
     return History(Mashup(str(i), text, (api,)) for i, (text, api) in enumerate(asked))
 
 
+def check_that_none_is_apart(said):
+    plain = random_splits(Said(said.text, said.record), 40, dated=False, random_state=0)
+    found = random_splits(said, 40, dated=False, random_state=0)
+    for own, other in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(own.train, other.train)
+        np.testing.assert_array_equal(own.asked, other.asked)
+
+
 def test_a_group_has_one_pattern():
     asked = past()
     group = NearDuplicates([text for text, _ in asked]).group
@@ -100,11 +108,7 @@ def test_the_more_is_nearly_the_same_the_more_folds_are_apart():
 def test_where_nothing_is_nearly_the_same_folds_are_as_they_were():
     texts = [" ".join(f"{i}x{k}" for k in range(9)) for i in range(30)]
     said = Said.of(history([(text, "mail") for text in texts]))
-    plain = random_splits(Said(said.text, said.record), 40, dated=False, random_state=0)
-    found = random_splits(said, 40, dated=False, random_state=0)
-    for own, other in zip(found, plain, strict=True):
-        np.testing.assert_array_equal(own.train, other.train)
-        np.testing.assert_array_equal(own.asked, other.asked)
+    check_that_none_is_apart(said)
 
 
 def test_where_nothing_else_is_known_of_an_api_none_is_apart():
@@ -112,11 +116,7 @@ def test_where_nothing_else_is_known_of_an_api_none_is_apart():
     asked = [own for place, own in enumerate(past()) if place % 2 == 0]
     said = Said.of(history(asked))
     assert n_groups(said.near) < len(asked) / 10
-    plain = random_splits(Said(said.text, said.record), 40, dated=False, random_state=0)
-    found = random_splits(said, 40, dated=False, random_state=0)
-    for own, other in zip(found, plain, strict=True):
-        np.testing.assert_array_equal(own.train, other.train)
-        np.testing.assert_array_equal(own.asked, other.asked)
+    check_that_none_is_apart(said)
 
 
 def test_what_is_asked_apart_needs_nothing_that_is_not_known():
