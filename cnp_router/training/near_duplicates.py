@@ -14,12 +14,15 @@ from cnp_router.text import words
 
 __all__ = ["NearDuplicates"]
 
-ALIKE = 0.5  # cosine
+ALIKE = 0.5  # cosine, and share of what is said
+# A word that few say, as a name or a number, counts as one that a text in so many says: it is what
+# near duplicates differ in.
+COMMON = 10
 _ROWS = 256  # at once
 
 
 class NearDuplicates:
-    """Which of some texts are near duplicates of each other, by the cosine of all their words.
+    """Which of some texts are near duplicates of each other, by all their words.
 
     Parameters
     ----------
@@ -38,18 +41,25 @@ class NearDuplicates:
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
 
+    def among(self, places: NDArray[np.intp]) -> NearDuplicates:
+        """Return the near duplicates among the texts in some places, in their order."""
+        return NearDuplicates([self._texts[place] for place in places.tolist()])
+
     @cached_property
     def group(self) -> NDArray[np.intp]:
         """For each text the place of the first of its group, which it is like, or its own.
 
-        Leader clustering (Hartigan, "Clustering Algorithms", 1975): the first text that is in no
-        group begins one, and all that are in none and like it join.
+        By the cosine, and leader clustering (Hartigan, "Clustering Algorithms", 1975): the first
+        text that is in no group begins one, and all that are in none and like it join.
         """
         n = len(self._texts)
         group = np.full(n, -1, dtype=np.intp)
+        units = sparse.csr_array(sparse.diags_array(self._lengths**-0.5) @ self._vectors)
         for start in range(0, n, _ROWS):
             leaders = start + np.flatnonzero(group[start : start + _ROWS] < 0)
-            alike = self._alike(leaders, slice(start, n))
+            alike = units[leaders] @ units[start:].T
+            alike.data[alike.data < ALIKE] = 0
+            alike.eliminate_zeros()
             for leader, begin, end in zip(leaders, alike.indptr, alike.indptr[1:], strict=False):
                 if group[leader] < 0:
                     own = start + alike.indices[begin:end]
@@ -58,25 +68,34 @@ class NearDuplicates:
         return group
 
     def like(self, places: Sequence[int] | NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which texts are like one of those in some places, or are one of them."""
+        """Return which texts are like one of those in some places, say half of it, or are it.
+
+        What asks for something else, too, is less like it, but contains it (Broder, "On the
+        resemblance and containment of documents", 1997).
+        """
         found = np.zeros(len(self._texts), dtype=bool)
+        others, lengths = self._vectors[places], self._lengths[places]
         for start in range(0, len(found), _ROWS):
-            alike = self._alike(slice(start, start + _ROWS), places)
-            found[start : start + _ROWS] = np.diff(alike.indptr) > 0
+            rows = slice(start, start + _ROWS)
+            common = sparse.coo_array(self._vectors[rows] @ others.T)
+            row, column = common.coords
+            least = lengths[column] * np.minimum(lengths[column], self._lengths[rows][row])
+            found[start + row[common.data >= ALIKE * np.sqrt(least)]] = True
         found[places] = True
         return found
 
-    def _alike(self, rows: Any, columns: Any) -> sparse.csr_array:
-        found = self._vectors[rows] @ self._vectors[columns].T
-        found.data[found.data < ALIKE] = 0
-        found.eliminate_zeros()
-        return found
+    @cached_property
+    def _lengths(self) -> NDArray[np.float32]:
+        return np.maximum(self._vectors.power(2).sum(axis=1), 1)  # a word weighs 1 or more
 
     @cached_property
     def _vectors(self) -> sparse.csr_array:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        encoder = TfidfVectorizer(analyzer=words, sublinear_tf=True, dtype=np.float32)
+        encoder = TfidfVectorizer(analyzer=words, binary=True, norm=None, dtype=np.float32)
         if not any(map(words, self._texts)):
             return sparse.csr_array((len(self._texts), 1), dtype=np.float32)
-        return sparse.csr_array(encoder.fit_transform(self._texts))
+        encoder.fit(self._texts)
+        encoder.idf_ = np.minimum(encoder.idf_, 1 + np.log(COMMON))
+        return sparse.csr_array(encoder.transform(self._texts))
+

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,7 +51,7 @@ MOST_SPLITS = max(LITTLE_FOLDS, N_RANDOM) + len(ROLLING) + len(LONG) + 1
 UNDATED = 0.4  # share of the random examples that are asked as if nobody knew when
 
 _NONE = np.zeros(0, dtype=np.intp)
-_NOT_LOOKED_FOR = NearDuplicates(())
+_Part = tuple[NDArray[np.intp], NDArray[np.intp]]  # what is asked, and what is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +80,13 @@ class Said:
 
     `text` holds the first row with the same text, or its own where there is none, `record` the
     first of these that used the same APIs, too. `near` tells which of the different texts, in the
-    order of their first rows, are near duplicates; of a long history it is not looked for. `used`
-    are the ids of the APIs of each mashup then.
+    order of their first rows, are near duplicates. `used` are the ids of the APIs of each mashup.
     """
 
     text: NDArray[np.intp]
     record: NDArray[np.intp]
-    near: NearDuplicates = _NOT_LOOKED_FOR
-    used: Sequence[Sequence[str]] = ()
+    near: NearDuplicates
+    used: Sequence[Sequence[str]]
 
     @classmethod
     def of(cls, history: Sequence[Mashup], read: Sequence[str] | None = None) -> Said:
@@ -101,8 +100,6 @@ class Said:
             text = texts.setdefault(words, row) if words else row
             found.append((text, records.setdefault((text, frozenset(mashup.apis)), row)))
         pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
-        if len(pairs) > FEW:
-            return cls(pairs[:, 0], pairs[:, 1])
         near = NearDuplicates([every[row] for row in np.unique(pairs[:, 0])])
         return cls(pairs[:, 0], pairs[:, 1], near, [mashup.apis for mashup in history])
 
@@ -134,40 +131,90 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
         shares = (0.0,) * N_RANDOM if dated else HIDDEN_SHARES
     drawn = rng.permutation(n_texts)[text]
     fold = drawn % max(len(shares), 1)
-    order, rest = _once(rng.permutation(n_mashups), said.record), None
-    if n_mashups > FEW:
+    order = _once(rng.permutation(n_mashups), said.record)
+    undated = rng.random(n_mashups) < UNDATED * dated
+    if n_mashups <= FEW:
+        parts = _parts_of_few(said, text, order[:MAX_EXAMPLES], fold, len(shares), random_state)
+    else:
         if n_texts < 2 * MAX_EXAMPLES:  # leave some to learn from
             order = order[drawn[order] < n_texts // 2]
-        rest = np.flatnonzero(~np.isin(text, text[order[:MAX_EXAMPLES]]))
-    sampled = np.sort(order[:MAX_EXAMPLES])
-    undated = rng.random(n_mashups) < UNDATED * dated
-    apart, fold_of_group = _apart(said.near, len(shares), random_state)
+        parts = _parts_of_many(said, text, order, fold, len(shares), random_state)
     found = []
-    for number, share in enumerate(shares):
-        asked = sampled[fold[sampled] == number]
-        train = np.flatnonzero(fold != number) if rest is None else rest
-        if number in apart:
-            own = _purged(said, text, sampled[fold_of_group[text[sampled]] == number])
-            asked, train = own or (asked, train)
+    for number, (share, (asked, train)) in enumerate(zip(shares, parts, strict=True)):
         hidden = _some(np.arange(n_apis), share, random_state + number)
+        asked = np.sort(asked)
         without = asked[undated[asked]]
         if len(asked):
             found.append(Split(train, asked, first[asked], hidden, without, is_natural=share == 0))
     return found
 
 
+def _parts_of_few(
+    said: Said,
+    text: NDArray[np.intp],
+    asked: NDArray[np.intp],
+    fold: NDArray[np.intp],
+    n_folds: int,
+    random_state: int,
+) -> Iterator[_Part]:
+    """Yield for each fold which of the `asked` rows it asks, and all that it may know."""
+    apart, fold_of_group = _apart(said.near, n_folds, random_state)
+    for number in range(n_folds):
+        plain, own = asked[fold[asked] == number], None
+        if number in apart:
+            own = _purged(said, text, asked[fold_of_group[text[asked]] == number], len(plain))
+        yield own or (plain, np.flatnonzero(fold != number))
+
+
+def _parts_of_many(
+    said: Said,
+    text: NDArray[np.intp],
+    order: NDArray[np.intp],
+    fold: NDArray[np.intp],
+    n_folds: int,
+    random_state: int,
+) -> Iterator[_Part]:
+    """Yield the same of a long history, of which all folds know the same.
+
+    Of the first in some `order` near duplicates are looked for, and a part of the groups is asked.
+    """
+    rows = order[:FEW]
+    apart, fold_of_group = _apart(said.near.among(text[rows]), n_folds, random_state)
+    n_apart = MAX_EXAMPLES * len(apart) // max(n_folds, 1)
+    if apart:
+        others = rows[fold_of_group > 0][: MAX_EXAMPLES - n_apart]
+        own = _purged(said, text, rows[fold_of_group == 0][:n_apart], n_apart, others)
+        if own:
+            parts = iter(np.array_split(own[0], len(apart)))
+            rest = iter(np.array_split(others, n_folds - len(apart)))
+            for number in range(n_folds):
+                yield next(parts if number in apart else rest), own[1]
+            return
+    asked = order[:MAX_EXAMPLES]
+    known = np.flatnonzero(~np.isin(text, text[asked]))
+    for number in range(n_folds):
+        yield asked[fold[asked] == number], known
+
+
 def _purged(
-    said: Said, text: NDArray[np.intp], asked: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    said: Said,
+    text: NDArray[np.intp],
+    asked: NDArray[np.intp],
+    n_due: int,
+    others: NDArray[np.intp] = _NONE,
+) -> _Part | None:
     """Return what a fold asks and knows that knows nothing like what it asks, if that is fair.
 
-    What needs an API that nothing else used is not asked: it would tell what new APIs are like, not
-    what other words are. Where that is most of it, none is apart.
+    It does not know the texts of the `others` either. What needs an API that nothing else used is
+    not asked: it would tell what new APIs are like, not what other words are. Where that is most of
+    it, or of what the fold is due to ask, none is apart.
     """
-    train = np.flatnonzero(~said.near.like(np.unique(text[asked]))[text])
+    is_left_out = said.near.like(np.unique(text[asked]))
+    is_left_out[text[others]] = True
+    train = np.flatnonzero(~is_left_out[text])
     known = {api for row in train.tolist() for api in said.used[row]}
     fair = [row for row in asked.tolist() if known.issuperset(said.used[row])]
-    if 2 * len(fair) <= len(asked):
+    if 2 * len(fair) <= max(len(asked), n_due):
         return None
     return np.array(fair, dtype=np.intp), train
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cnp_router import Api, Catalog, History, Mashup, fit_router
 from cnp_router.training.near_duplicates import NearDuplicates
-from cnp_router.training.splits import N_RANDOM, Said, random_splits
+from cnp_router.training.splits import (
+    FEW,
+    MAX_EXAMPLES,
+    N_RANDOM,
+    Said,
+    asking_again,
+    random_splits,
+)
 
 PEOPLE = ["Ann", "Bob", "Cem", "Dora", "Emil", "Fay", "Gus", "Hana", "Ida", "Jo"]
 DAYS = ["Monday", "Tuesday", "Friday", "May 4", "tomorrow", "the 3rd"]
@@ -48,7 +57,9 @@ def history(asked):
 
 
 def check_that_none_is_apart(said):
-    plain = random_splits(Said(said.text, said.record), 40, dated=False, random_state=0)
+    others = NearDuplicates([f"{row}x" for row in np.unique(said.text)])
+    unlike = replace(said, near=others)
+    plain = random_splits(unlike, 40, dated=False, random_state=0)
     found = random_splits(said, 40, dated=False, random_state=0)
     for own, other in zip(found, plain, strict=True):
         np.testing.assert_array_equal(own.train, other.train)
@@ -63,6 +74,22 @@ def test_a_group_has_one_pattern():
         assert len(patterns) == 1
     assert 12 <= len(np.unique(group)) <= 60
     np.testing.assert_array_equal(group[group], group)
+
+
+def test_names_that_few_say_part_no_group():
+    """The longer a log, the more different names are in it, and the rarer is each."""
+    names = [f"{a}{b}{c}" for a in "bdfglm" for b in "aeiou" for c in "klnrst"]
+    patterns = [text for texts in SAID.values() for text in texts]
+    texts = [text.format(p=p, d=DAYS[n % 6]) for n, p in enumerate(names) for text in patterns]
+    assert len(patterns) <= n_groups(NearDuplicates(texts)) <= 2 * len(patterns)
+
+
+def test_what_asks_for_something_else_too_is_like_what_asks_for_the_one_thing():
+    texts = ["mail it to Ann", "mail it to Bob, then get me a cab to the old station at nine"]
+    found = NearDuplicates([*texts, "will it rain"])
+    assert found.group.tolist() == [0, 1, 2]
+    assert found.like([0]).tolist() == [True, True, False]
+    assert found.like([1]).tolist() == [False, True, False]
 
 
 def test_what_is_like_a_text_is_also_in_other_groups():
@@ -92,6 +119,30 @@ def test_as_many_folds_as_texts_know_nothing_that_is_like_what_they_ask():
     for split in splits:
         assert len(split.train)
         assert not set(split.train) & set(split.asked)
+
+
+def test_of_a_long_history_all_folds_know_nothing_that_is_like_what_most_of_them_ask():
+    patterns = [(api, text) for api, texts in SAID.items() for text in texts]
+    asked = [
+        (text.format(p=f"{p} {k}", d=f"{d} at {hour}"), api)
+        for k in range(10)
+        for hour in range(3)
+        for p in PEOPLE
+        for d in DAYS
+        for api, text in patterns
+    ]
+    said = Said.of(history(asked))
+    assert len(asked) > FEW
+    splits = random_splits(said, len(CATALOG), dated=False, random_state=0)
+    assert len({id(split.train) for split in splits}) == 1
+    apart = [not said.near.like(split.asked)[split.train].any() for split in splits]
+    assert apart == [True, True, False, True, True]
+    assert sum(len(split.asked) for split in splits) == MAX_EXAMPLES
+    known = set(splits[0].train.tolist())
+    assert not known.intersection(*(split.asked.tolist() for split in splits))
+    assert {api for _, api in asked} == {asked[row][1] for row in known}
+    again = asking_again(splits, said, random_state=0)
+    assert len(again) == len(splits)
 
 
 def test_the_more_is_nearly_the_same_the_more_folds_are_apart():

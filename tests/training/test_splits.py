@@ -10,6 +10,7 @@ from scipy import sparse
 
 from cnp_router import Api, Catalog, History, Mashup, evaluate, fit_router, load_sample
 from cnp_router.training.corpus import MANY
+from cnp_router.training.near_duplicates import NearDuplicates
 from cnp_router.training.splits import (
     FEW,
     HIDDEN_SHARES,
@@ -26,9 +27,15 @@ from cnp_router.training.splits import (
 )
 
 
+def said_by(text, record=None):
+    """Return what is said where different texts have no word in common."""
+    near = NearDuplicates([f"{row}x" for row in np.unique(text)])
+    return Said(text, text if record is None else record, near, [("a",)] * len(text))
+
+
 def all_new(n):
     """Return what is said where each says something else."""
-    return Said(np.arange(n), np.arange(n))
+    return said_by(np.arange(n))
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 30, 499, 500, 1_200])
@@ -51,9 +58,9 @@ def test_random_folds_ask_each_mashup_once_and_never_one_that_is_known(n, dated)
 def test_what_is_said_again_is_no_news_to_any_fold(n, n_texts):
     first = np.arange(n) % n_texts
     days = np.arange(n, dtype=np.float32)
-    splits = random_splits(Said(first, first), 40, dated=True, random_state=0)
+    splits = random_splits(said_by(first), 40, dated=True, random_state=0)
     assert bool(splits) == (n_texts > 1)
-    splits += dated_splits(days, Said(first, first), random_state=0)
+    splits += dated_splits(days, said_by(first), random_state=0)
     for split in splits:
         assert len(split.train)
         assert len(split.asked)
@@ -71,8 +78,8 @@ def test_what_is_said_again_is_no_news_to_any_fold(n, n_texts):
 )
 def test_what_is_said_again_is_also_asked_of_who_knows_it(n, n_texts, n_known):
     first = np.arange(n) % n_texts
-    before = random_splits(Said(first, first), 40, dated=False, random_state=0)
-    *others, again = asking_again(before, Said(first, first), random_state=0)
+    before = random_splits(said_by(first), 40, dated=False, random_state=0)
+    *others, again = asking_again(before, said_by(first), random_state=0)
     assert len(others) == len(before)
     assert np.isin(first[again.asked], first[again.train]).all()
     assert len(np.unique(again.said)) == len(again.said) == n_known
@@ -86,8 +93,8 @@ def test_what_is_said_again_is_also_asked_of_who_knows_it(n, n_texts, n_known):
 
 @pytest.mark.parametrize("first", [np.zeros(0, int), np.zeros(300, int), np.arange(300)])
 def test_where_nothing_is_said_twice_or_nothing_else_nothing_is_asked_again(first):
-    before = random_splits(Said(first, first), 40, dated=False, random_state=0)
-    after = asking_again(before, Said(first, first), random_state=0)
+    before = random_splits(said_by(first), 40, dated=False, random_state=0)
+    after = asking_again(before, said_by(first), random_state=0)
     assert all(old is new for old, new in zip(before, after, strict=True))
 
 
@@ -103,7 +110,7 @@ def test_the_same_is_said_but_for_case_and_spaces():
 
 
 def test_the_same_text_is_asked_once_with_the_same_apis():
-    said = Said(np.array([0, 0, 0, 3, 3, 5]), np.array([0, 1, 0, 3, 3, 5]))
+    said = said_by(np.array([0, 0, 0, 3, 3, 5]), np.array([0, 1, 0, 3, 3, 5]))
     splits = random_splits(said, 40, dated=False, random_state=0)
     asked = [split.asked.tolist() for split in splits]
     assert sorted(len(rows) for rows in asked) == [1, 1, 2]
@@ -111,7 +118,7 @@ def test_the_same_text_is_asked_once_with_the_same_apis():
 
 
 def test_where_all_say_the_same_each_with_other_apis_is_left_out():
-    said = Said(np.zeros(4, dtype=int), np.array([0, 1, 0, 3]))
+    said = said_by(np.zeros(4, dtype=int), np.array([0, 1, 0, 3]))
     splits = random_splits(said, 40, dated=False, random_state=0)
     assert sorted(said.record[split.asked].tolist() for split in splits) == [[0], [1], [3]]
 
