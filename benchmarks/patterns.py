@@ -19,7 +19,7 @@ from cnp_router.training import LearnedRouter, fit_router
 
 __all__ = ["SIZES", "run"]
 
-SIZES = (72, 150, 300, 600, 1_200)  # past requests; of each pattern 1 to 17
+SIZES = (150, 600, 1_200, 5_000, 25_000)  # past requests; of each pattern 2 to 350
 _DRAWS = 3
 _N_NEW = 100  # of the same patterns
 _DATA = Path(__file__).with_name("patterns.jsonl")
@@ -95,14 +95,19 @@ def _drawn(
         parts = [said[order[turn % len(order)]]]
         if rng.random() < _BOTH:
             parts.append(said[int(rng.integers(len(said)))])
-        texts = [
-            re.sub(r"\{(\w+)\}", lambda match: str(rng.choice(slots[match[1]])), pattern)
-            for _, pattern in parts
-        ]
-        text = ", and then ".join(texts)
+        text = ", and then ".join(_filled(pattern, slots, rng) for _, pattern in parts)
         apis = tuple(dict.fromkeys(api for api, _ in parts))
         found.setdefault(text, Mashup(text, text, apis))
     return list(found.values())
+
+
+def _filled(pattern: str, slots: dict[str, list[str]], rng: np.random.Generator) -> str:
+    """Return a pattern with something in each slot, which may have slots of its own."""
+
+    def drawn(match: re.Match[str]) -> str:
+        return _filled(str(rng.choice(slots[match[1]])), slots, rng)
+
+    return re.sub(r"\{(\w+)\}", drawn, pattern)
 
 
 def _asked(router: LearnedRouter, mashup: Mashup) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,4 +97,3 @@ class NearDuplicates:
         encoder.fit(self._texts)
         encoder.idf_ = np.minimum(encoder.idf_, 1 + np.log(COMMON))
         return sparse.csr_array(encoder.transform(self._texts))
-

@@ -140,9 +140,9 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
             order = order[drawn[order] < n_texts // 2]
         parts = _parts_of_many(said, text, order, fold, len(shares), random_state)
     found = []
-    for number, (share, (asked, train)) in enumerate(zip(shares, parts, strict=True)):
+    for number, (share, (rows, train)) in enumerate(zip(shares, parts, strict=True)):
         hidden = _some(np.arange(n_apis), share, random_state + number)
-        asked = np.sort(asked)
+        asked = np.sort(rows)
         without = asked[undated[asked]]
         if len(asked):
             found.append(Split(train, asked, first[asked], hidden, without, is_natural=share == 0))
