@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cnp_router.text.sparse_rows import counted_rows
 from cnp_router.text.tokenise import ANALYZERS, grams_of, standing_words
 
-__all__ = ["Analyzer", "TermCounts", "blocks", "evenly", "runs_of_words", "word_runs"]
+__all__ = ["Analyzer", "TermCounts", "blocks", "evenly", "is_pair", "runs_of_words", "word_runs"]
 
 Analyzer = Literal["word", "content", "character"]
 
@@ -26,6 +26,11 @@ _LONG = 64  # characters: longer words are not kept
 def blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield a few texts at a time: no more than the tokeniser remembers."""
     return (texts[i : i + BLOCK] for i in range(0, len(texts), BLOCK))
+
+
+def is_pair(term: str, analyzer: Analyzer) -> bool:
+    """Tell a pair of words from a word, and from a run of characters."""
+    return analyzer != "character" and " " in term
 
 
 def evenly(n: int, most: int) -> range | NDArray[np.intp]:
@@ -122,15 +127,22 @@ class TermCounts:
         number = self._numbers.get(term)
         return 0 if number is None else int(self._counts[number])
 
-    def chosen(self, *, min_df: int, max_terms: int) -> tuple[list[str], NDArray[Any], float]:
-        """Return terms in alphabetical order, the idf of each, and that of a term of no text."""
+    def chosen(
+        self, *, min_df: int, max_terms: int, telling_pairs: bool = True
+    ) -> tuple[list[str], NDArray[Any], float]:
+        """Return terms in alphabetical order, the idf of each, and that of a term of no text.
+
+        Of telling texts rare pairs of words are kept, too, if `telling_pairs`. Of more than
+        `max_terms` single words come first, then what most texts have.
+        """
         terms = np.array(list(self._numbers), dtype=object)
         is_kept = self._counts >= min_df
-        is_kept[list(self._telling)] = True
+        is_one = np.array([not is_pair(term, self.analyzer) for term in terms], dtype=bool)
+        is_kept[[i for i in self._telling if telling_pairs or is_one[i]]] = True
         kept = sorted(np.flatnonzero(is_kept), key=lambda i: terms[i])
         if len(kept) > max_terms:
-            most = sorted(kept, key=lambda i: -self._counts[i])[:max_terms]
-            kept = sorted(most, key=lambda i: terms[i])
+            most = sorted(kept, key=lambda i: (not is_one[i], -self._counts[i]))
+            kept = sorted(most[:max_terms], key=lambda i: terms[i])
         chosen = np.array(kept, dtype=np.int64)
         idf = 1 + np.log((1 + self.n_texts) / (1 + self._counts[chosen]))
         return list(terms[chosen]), idf.astype(np.float32), 1 + math.log(1 + self.n_texts)

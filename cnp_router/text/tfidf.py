@@ -24,7 +24,14 @@ from cnp_router.text.sparse_rows import (
     one_row,
     unit_data,
 )
-from cnp_router.text.term_counts import Analyzer, TermCounts, blocks, runs_of_words, word_runs
+from cnp_router.text.term_counts import (
+    Analyzer,
+    TermCounts,
+    blocks,
+    is_pair,
+    runs_of_words,
+    word_runs,
+)
 from cnp_router.text.tokenise import ANALYZERS
 
 __all__ = ["TfidfEncoder", "count_terms"]
@@ -37,8 +44,9 @@ class TfidfEncoder:
     smoothing of scikit-learn), then each row is scaled to length 1.
 
     Terms are those of an analyzer of `cnp_router.text.tokenise`: words and pairs of them, words
-    that carry meaning, or runs of characters. A term in fewer than `min_df` documents is dropped,
-    and all but the `max_terms` most frequent. `rare_` is what the idf of an unknown term would be.
+    that carry meaning, or runs of characters. A term in fewer than `min_df` documents is dropped;
+    of more than `max_terms` words come before pairs, then what most documents have. `rare_` is what
+    the idf of an unknown term would be.
 
     Examples
     --------
@@ -82,9 +90,16 @@ class TfidfEncoder:
 
     @classmethod
     def of_counts(
-        cls, counts: TermCounts, *, min_df: int = 2, max_terms: int = 100_000
+        cls,
+        counts: TermCounts,
+        *,
+        min_df: int = 2,
+        max_terms: int = 100_000,
+        telling_pairs: bool = True,
     ) -> TfidfEncoder:
         """Return the encoder that is fitted on the texts that were counted.
+
+        `telling_pairs` is that of `TermCounts.chosen`.
 
         Examples
         --------
@@ -94,7 +109,8 @@ class TfidfEncoder:
         ['map', 'song']
         """
         made = cls(counts.analyzer, min_df=min_df, max_terms=max_terms)
-        return made._set(*counts.chosen(min_df=min_df, max_terms=max_terms))
+        chosen = counts.chosen(min_df=min_df, max_terms=max_terms, telling_pairs=telling_pairs)
+        return made._set(*chosen)
 
     def _set(
         self,
@@ -128,10 +144,11 @@ class TfidfEncoder:
         """How many texts it was fitted on."""
         return round(math.exp(self.rare_ - 1)) - 1
 
-    def grown(self, texts: Iterable[str]) -> TfidfEncoder:
+    def grown(self, texts: Iterable[str], *, pairs: bool = True) -> TfidfEncoder:
         """Return an encoder that has the terms of more texts, too, at the end of its terms.
 
-        Each counts as if one text had it; what the other terms count stays as it is.
+        Each counts as if one text had it; what the other terms count stays as it is. Pairs of words
+        come in only if `pairs`, and where `max_terms` are known, nothing does.
 
         Examples
         --------
@@ -140,6 +157,9 @@ class TfidfEncoder:
         """
         documents = map(ANALYZERS[self.analyzer], texts)
         new = sorted({term for terms in documents for term in terms}.difference(self._column))
+        if not pairs:
+            new = [term for term in new if not is_pair(term, self.analyzer)]
+        new = new[: max(self.max_terms - len(self.terms_), 0)]
         if not new:
             return self
         once = np.full(len(new), self.rare_ - math.log(2), dtype=np.float32)
@@ -161,7 +181,8 @@ class TfidfEncoder:
         """
         documents = map(ANALYZERS[self.analyzer], texts)
         counts = Counter(chain.from_iterable(map(set, documents)))
-        new = sorted(term for term in counts if term not in self._column and " " not in term)
+        unknown = (term for term in counts if term not in self._column)
+        new = sorted(term for term in unknown if not is_pair(term, self.analyzer))
         other = TfidfEncoder(self.analyzer, min_df=self.min_df, max_terms=self.max_terms)
         rare = math.log(math.exp(self.rare_) + math.e * len(texts))
         unseen = np.full(len(new), self.rare_, dtype=np.float32)

@@ -37,7 +37,7 @@ __all__ = [
 # Of more requests and specifications than this, some tell the terms and what they weigh.
 MAX_SAMPLED, MAX_SAMPLED_SPECIFICATIONS = 50_000, 100_000
 
-# Among fewer texts, a term that only one specification has is what tells it from the others.
+# Among fewer texts, a pair of words that only one specification has tells it from the others.
 FEW_TEXTS = 5_000
 FEW_REQUESTS = 250
 # Of a piece of work; and how many pieces there are for each worker, at least.
@@ -174,13 +174,14 @@ class Encoders(Part):
 
         texts = [*requests, *specifications]
         # A rare word of a request is of no use to others, and new requests have unknown ones, too.
-        n_telling = len(specifications) if len(texts) < FEW_TEXTS else 0
+        # One of a specification tells it from the others, however often others are said.
+        n_telling, telling_pairs = len(specifications), len(texts) < FEW_TEXTS
         if len(requests) <= FEW_REQUESTS:  # but it is what a repeat of the request is known by
-            n_telling = len(texts)
+            n_telling, telling_pairs = len(texts), True
         if not pool.is_remote:
             pool = ALONE
         words, characters = _counted(texts, len(texts) - n_telling, pool)
-        word = TfidfEncoder.of_counts(words, min_df=2)
+        word = TfidfEncoder.of_counts(words, min_df=2, telling_pairs=telling_pairs)
         character = TfidfEncoder.of_counts(characters, min_df=3, max_terms=50_000)
         chunks = _chunks(texts, pool)
         rows = pool.each(_rows_of, chunks, pool.share(word))
@@ -196,10 +197,9 @@ class Encoders(Part):
         return cls(word, character, projection, len(projection), dense), encoded, characters_of
 
     def grown(self, texts: Sequence[str]) -> Encoders:
-        """Return encoders that know the terms of new specifications, where `fit` keeps them all."""
-        if self.n_fitted >= FEW_TEXTS:
-            return self
-        word, character = self.word.grown(texts), self.character.grown(texts)
+        """Return encoders that know the terms of new specifications that `fit` would keep."""
+        word = self.word.grown(texts, pairs=self.n_fitted < FEW_TEXTS)
+        character = self.character.grown(texts)
         return replace(self, word=word, character=character)
 
     def observed(self, texts: Sequence[str]) -> Encoders:

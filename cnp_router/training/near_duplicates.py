@@ -13,10 +13,10 @@ from cnp_router.text import words
 
 __all__ = ["NearDuplicates"]
 
-ALIKE = 0.5  # cosine, and share of what is said
+ALIKE, CONTAINED = 0.5, 0.6  # a cosine, and a share of what one says
 # A word that few say, as a name or a number, counts as one that a text in so many says: it is what
 # near duplicates differ in.
-COMMON = 10
+COMMON = 8
 _ROWS = 256  # at once
 
 
@@ -67,9 +67,9 @@ class NearDuplicates:
         return group
 
     def like(self, places: Sequence[int] | NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return which texts are like one of those in some places, say half of it, or are it.
+        """Return which texts are like one of those in some places, contain it, or are it.
 
-        What asks for something else, too, is less like it, but contains it (Broder, "On the
+        What asks for something else, too, is less like it, but contains most of it (Broder, "On the
         resemblance and containment of documents", 1997).
         """
         found = np.zeros(len(self._texts), dtype=bool)
@@ -78,8 +78,9 @@ class NearDuplicates:
             rows = slice(start, start + _ROWS)
             common = sparse.coo_array(self._vectors[rows] @ others.T)
             row, column = common.coords
-            least = lengths[column] * np.minimum(lengths[column], self._lengths[rows][row])
-            found[start + row[common.data >= ALIKE * np.sqrt(least)]] = True
+            own, other = self._lengths[rows][row], lengths[column]
+            least = np.minimum(ALIKE * np.sqrt(own * other), CONTAINED * other)
+            found[start + row[common.data >= least]] = True
         found[places] = True
         return found
 

@@ -55,3 +55,28 @@ def test_a_term_counts_once_a_text(analyzer):
 def test_counts_of_other_terms_do_not_merge():
     with pytest.raises(ValueError, match="counts of 'content' terms, not of 'word' ones"):
         TermCounts("word").merge(TermCounts("content"))
+
+
+def test_of_telling_texts_rare_words_are_kept_and_pairs_only_on_demand():
+    counts = TermCounts("word")
+    counts.add(["rain map", "rain song"] * 10)
+    counts.add(["quux vivarium"], telling=True)
+    kept = TfidfEncoder.of_counts(counts).terms_
+    assert {"quux", "vivarium", "quux vivarium"} <= set(kept)
+    words = TfidfEncoder.of_counts(counts, telling_pairs=False).terms_
+    assert set(kept) - set(words) == {"quux vivarium"}
+    runs = TermCounts("character")
+    runs.add(["rain"] * 3)
+    runs.add(["quux"], telling=True)
+    assert " qu" in TfidfEncoder.of_counts(runs, min_df=3, telling_pairs=False).terms_
+
+
+def test_where_there_is_no_room_for_all_words_come_first_and_then_what_most_say():
+    counts = TermCounts("word")
+    counts.add(["rain map"] * 3 + ["song bird"])
+    encoders = [TfidfEncoder.of_counts(counts, min_df=1, max_terms=n) for n in (2, 4, 5)]
+    assert [set(encoder.terms_) for encoder in encoders] == [
+        {"rain", "map"},
+        {"rain", "map", "song", "bird"},
+        {"rain", "map", "song", "bird", "rain map"},
+    ]

@@ -51,6 +51,13 @@ def test_requests_that_are_learned_from_are_encoded_as_others(texts, fitted):
     assert (again.word != encoded.word).nnz == (again.character != encoded.character).nnz == 0
 
 
+def test_a_word_of_one_specification_is_known_however_many_requests_there_are():
+    requests = [f"mail the {i % 90} plans to number {i % 70}" for i in range(module.FEW_TEXTS)]
+    encoders, _ = Encoders.fit(requests, ["Tells the forecast of the town.", "Sends mail."])
+    assert encoders.know("What does the forecast say?")
+    assert "tell forecast" not in encoders.word.terms_
+
+
 def test_parts_are_concatenated_to_the_whole(texts, fitted):
     encoders = fitted[0]
     days = np.arange(len(texts[0]), dtype=np.float32)

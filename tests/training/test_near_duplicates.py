@@ -137,10 +137,11 @@ def test_of_a_long_history_all_folds_know_nothing_that_is_like_what_most_of_them
     assert len({id(split.train) for split in splits}) == 1
     apart = [not said.near.like(split.asked)[split.train].any() for split in splits]
     assert apart == [True, True, False, True, True]
-    assert sum(len(split.asked) for split in splits) == MAX_EXAMPLES
+    assert MAX_EXAMPLES / 2 < sum(len(split.asked) for split in splits) <= MAX_EXAMPLES
     known = set(splits[0].train.tolist())
     assert not known.intersection(*(split.asked.tolist() for split in splits))
-    assert {api for _, api in asked} == {asked[row][1] for row in known}
+    needed = {asked[row][1] for split in splits for row in split.asked.tolist()}
+    assert len(needed) > 3 and needed <= {asked[row][1] for row in known}
     again = asking_again(splits, said, random_state=0)
     assert len(again) == len(splits)
 

@@ -325,10 +325,21 @@ class TestNewWords:
             for router in (grown, whole):
                 assert router.score(text).top(1)[0][0] == api
 
-    def test_where_rare_words_are_not_kept_none_are_added(self, world, router, monkeypatch):
+    def test_after_many_texts_new_words_are_added_and_no_pairs(self, world, router, monkeypatch):
         monkeypatch.setattr(encoders, "FEW_TEXTS", router.encoders.word.n_texts)
-        assert router.extended([NEW]).encoders is router.encoders
+        before, after = router.encoders, router.extended([NEW]).encoders
+        new = after.word.terms_[len(before.word.terms_) :]
+        assert new and not any(" " in term for term in new)
+        assert not before.know("tidewatch") and after.know("tidewatch")
+        assert len(after.character.terms_) > len(before.character.terms_)
         assert router.encoders.word.n_texts == len(world.catalog) + len(world.history)
+
+    def test_where_there_is_no_room_none_are_added(self, router, monkeypatch):
+        for encoder in (router.encoders.word, router.encoders.character):
+            monkeypatch.setattr(encoder, "max_terms", len(encoder.terms_))
+        after = router.extended([NEW]).encoders
+        assert after.word is router.encoders.word
+        assert after.character is router.encoders.character
 
 
 class TestLargeCatalogThatGrows:
