@@ -86,7 +86,8 @@ class NearDuplicates:
 
     @cached_property
     def _lengths(self) -> NDArray[np.float32]:
-        return np.maximum(self._vectors.power(2).sum(axis=1), 1)  # a word weighs 1 or more
+        squares: NDArray[np.float32] = self._vectors.power(2).sum(axis=1)
+        return np.maximum(squares, 1)  # a word weighs 1 or more
 
     @cached_property
     def _vectors(self) -> sparse.csr_array:

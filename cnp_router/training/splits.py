@@ -186,6 +186,7 @@ def _parts_of_many(
         own = _purged(said, text, rows[fold_of_group == 0][:n_apart], n_apart, others)
         if own:
             parts = iter(np.array_split(own[0], len(apart)))
+            others = _needing_known(said, others, own[1])
             rest = iter(np.array_split(others, n_folds - len(apart)))
             for number in range(n_folds):
                 yield next(parts if number in apart else rest), own[1]
@@ -212,11 +213,15 @@ def _purged(
     is_left_out = said.near.like(np.unique(text[asked]))
     is_left_out[text[others]] = True
     train = np.flatnonzero(~is_left_out[text])
+    fair = _needing_known(said, asked, train)
+    return None if 2 * len(fair) <= max(len(asked), n_due) else (fair, train)
+
+
+def _needing_known(said: Said, rows: NDArray[np.intp], train: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return those of some rows that need no API that nothing in `train` used."""
     known = {api for row in train.tolist() for api in said.used[row]}
-    fair = [row for row in asked.tolist() if known.issuperset(said.used[row])]
-    if 2 * len(fair) <= max(len(asked), n_due):
-        return None
-    return np.array(fair, dtype=np.intp), train
+    found = [row for row in rows.tolist() if known.issuperset(said.used[row])]
+    return np.array(found, dtype=np.intp)
 
 
 def _apart(

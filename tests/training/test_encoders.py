@@ -53,7 +53,8 @@ def test_requests_that_are_learned_from_are_encoded_as_others(texts, fitted):
 
 def test_a_word_of_one_specification_is_known_however_many_requests_there_are():
     requests = [f"mail the {i % 90} plans to number {i % 70}" for i in range(module.FEW_TEXTS)]
-    encoders, _ = Encoders.fit(requests, ["Tells the forecast of the town.", "Sends mail."])
+    described = ["Tells the forecast of the town.", "Sends mail."]
+    encoders, _ = Encoders.fit(requests, described, n_components=8, random_state=0)
     assert encoders.know("What does the forecast say?")
     assert "tell forecast" not in encoders.word.terms_
 
