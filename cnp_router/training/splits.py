@@ -122,7 +122,9 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
     says would be as sure of all the rest.
     """
     rng = np.random.default_rng(random_state)
-    first = said.text if said.text.any() else said.record  # all say what the first one says
+    if not said.text.any():  # all say what the first one says
+        said = replace(said, text=said.record, near=NearDuplicates([""] * said.n_records))
+    first = said.text
     distinct, text = np.unique(first, return_inverse=True)
     n_mashups, n_texts = len(first), len(distinct)
     if n_texts < MANY:

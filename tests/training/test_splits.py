@@ -123,6 +123,14 @@ def test_where_all_say_the_same_each_with_other_apis_is_left_out():
     assert sorted(said.record[split.asked].tolist() for split in splits) == [[0], [1], [3]]
 
 
+def test_also_where_there_are_many():
+    past = [Mashup(str(i), "the same", (f"api{i % 30}",)) for i in range(FEW + 1)]
+    splits = random_splits(Said.of(past), 40, dated=False, random_state=0)
+    assert sum(len(split.asked) for split in splits) == 15
+    for split in splits:
+        assert not set(split.asked % 30) & set(split.train % 30)
+
+
 def test_a_dated_history_hides_nothing_and_asks_some_without_their_date():
     dated = random_splits(all_new(2_000), 40, dated=True, random_state=1)
     plain = random_splits(all_new(2_000), 5_000, dated=False, random_state=1)
