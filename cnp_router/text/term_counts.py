@@ -135,17 +135,20 @@ class TermCounts:
         Of telling texts rare pairs of words are kept, too, if `telling_pairs`. Of more than
         `max_terms` single words come first, then what most texts have.
         """
-        terms = np.array(list(self._numbers), dtype=object)
+        terms = list(self._numbers)
+
+        def is_one(i: int) -> bool:
+            return not is_pair(terms[i], self.analyzer)
+
         is_kept = self._counts >= min_df
-        is_one = np.array([not is_pair(term, self.analyzer) for term in terms], dtype=bool)
-        is_kept[[i for i in self._telling if telling_pairs or is_one[i]]] = True
-        kept = sorted(np.flatnonzero(is_kept), key=lambda i: terms[i])
+        is_kept[[i for i in self._telling if telling_pairs or is_one(i)]] = True
+        kept = sorted(np.flatnonzero(is_kept).tolist(), key=terms.__getitem__)
         if len(kept) > max_terms:
-            most = sorted(kept, key=lambda i: (not is_one[i], -self._counts[i]))
-            kept = sorted(most[:max_terms], key=lambda i: terms[i])
-        chosen = np.array(kept, dtype=np.int64)
-        idf = 1 + np.log((1 + self.n_texts) / (1 + self._counts[chosen]))
-        return list(terms[chosen]), idf.astype(np.float32), 1 + math.log(1 + self.n_texts)
+            most = sorted(kept, key=lambda i: (not is_one(i), -self._counts[i]))
+            kept = sorted(most[:max_terms], key=terms.__getitem__)
+        idf = 1 + np.log((1 + self.n_texts) / (1 + self._counts[kept]))
+        rare = 1 + math.log(1 + self.n_texts)
+        return [terms[i] for i in kept], idf.astype(np.float32), rare
 
     def _distinct(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return the numbers of the terms of texts, each once a text."""

@@ -135,12 +135,10 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
     fold = drawn % max(len(shares), 1)
     order = _once(rng.permutation(n_mashups), said.record)
     undated = rng.random(n_mashups) < UNDATED * dated
-    if n_mashups <= FEW:
-        parts = _parts_of_few(said, text, order[:MAX_EXAMPLES], fold, len(shares), random_state)
-    else:
-        if n_texts < 2 * MAX_EXAMPLES:  # leave some to learn from
-            order = order[drawn[order] < n_texts // 2]
-        parts = _parts_of_many(said, text, order, fold, len(shares), random_state)
+    if n_mashups > FEW and n_texts < 2 * MAX_EXAMPLES:  # leave some to learn from
+        order = order[drawn[order] < n_texts // 2]
+    parts_of = _parts_of_few if n_mashups <= FEW else _parts_of_many
+    parts = parts_of(said, text, order, fold, len(shares), random_state)
     found = []
     for number, (share, (rows, train)) in enumerate(zip(shares, parts, strict=True)):
         hidden = _some(np.arange(n_apis), share, random_state + number)
@@ -154,12 +152,13 @@ def random_splits(said: Said, n_apis: int, *, dated: bool, random_state: int) ->
 def _parts_of_few(
     said: Said,
     text: NDArray[np.intp],
-    asked: NDArray[np.intp],
+    order: NDArray[np.intp],
     fold: NDArray[np.intp],
     n_folds: int,
     random_state: int,
 ) -> Iterator[_Part]:
-    """Yield for each fold which of the `asked` rows it asks, and all that it may know."""
+    """Yield which of the first in some `order` each fold asks, and all that it may know."""
+    asked = order[:MAX_EXAMPLES]
     apart, fold_of_group = _apart(said.near, n_folds, random_state)
     for number in range(n_folds):
         plain, own = asked[fold[asked] == number], None
@@ -178,7 +177,7 @@ def _parts_of_many(
 ) -> Iterator[_Part]:
     """Yield the same of a long history, of which all folds know the same.
 
-    Of the first in some `order` near duplicates are looked for, and a part of the groups is asked.
+    Near duplicates are looked for among the first, and a part of their groups is asked.
     """
     rows = order[:FEW]
     apart, fold_of_group = _apart(said.near.among(text[rows]), n_folds, random_state)
