@@ -95,8 +95,8 @@ class Specifications(Part, Memo):
         new = np.flatnonzero(change.respecified)
         texts = [specification_text(catalog[int(i)]) for i in new]
         encoders = self.encoders.grown(texts)
-        if change.only_grows and encoders is self.encoders and not self.is_exact:
-            return self._grown(catalog, texts)
+        if change.only_grows and not self.is_exact:
+            return self.knowing(encoders)._grown(catalog, texts)
         by = {"apis": change.apis, **self.encoders.widening(encoders)}
         kept = self.moved(by, catalog=catalog, encoders=encoders)
         if texts:  # a model that is loaded without its encoder can do without, too
@@ -107,6 +107,11 @@ class Specifications(Part, Memo):
             return kept
         by_word, by_character = _indexes(kept.word_rows, kept.character_rows, exact=kept.is_exact)
         return replace(kept, word_columns=by_word, character_columns=by_character)
+
+    def knowing(self, encoders: Encoders) -> Specifications:
+        """Return them with encoders that know more terms; what is there is not encoded anew."""
+        wider = self.encoders.widening(encoders)
+        return self.moved(wider, catalog=self.catalog, encoders=encoders) if wider else self
 
     def _respecified(
         self, new: NDArray[np.intp], encoded: EncodedRequests, change: CatalogChange
@@ -336,9 +341,8 @@ class Corpus(Part):
 
     def knowing(self, encoders: Encoders) -> Corpus:
         """Return it with encoders that know more terms; what is there is not encoded anew."""
-        wider, own = self.encoders.widening(encoders), self.specifications
-        specifications = own.moved(wider, catalog=own.catalog, encoders=encoders)
-        return self.moved(wider, specifications=specifications)
+        wider = self.encoders.widening(encoders)
+        return self.moved(wider, specifications=self.specifications.knowing(encoders))
 
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
         """Return the corpus with more past requests at its end."""

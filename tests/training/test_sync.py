@@ -417,6 +417,7 @@ class TestLargeCatalogThatGrows:
 
     def test_nobody_is_read_who_was_there(self, large, more, monkeypatch):
         monkeypatch.setattr(type(large.catalog), "__iter__", None)
+        monkeypatch.setattr(corpora, "_indexes", None)  # which goes over all rows
         grown = large.extended(more)
         assert grown.route("Tidewatch, please").contractors[0] == "tidewatch"
         assert grown.score("in the Tide Atlas").top(1)[0][0] == "tides"
