@@ -38,6 +38,7 @@ from cnp_router.exceptions import (
     ModelVersionError,
 )
 from cnp_router.files import as_path, atomic_write, lock, read_json
+from cnp_router.kept_beside import is_kept_beside
 from cnp_router.kept_files import KeptFiles, hindrance, open_array
 from cnp_router.packing import (
     LARGE,
@@ -248,7 +249,7 @@ def is_model(folder: Path) -> bool:
 def check_target(target: Path, overwrite: bool) -> None:
     """Raise what `save_model` would, if something is in its way: before a long fit, say.
 
-    An empty folder, and one that a killed save left, can be saved to.
+    An empty folder can be saved to, and one of what a killed save left, or what was observed.
     """
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -257,7 +258,7 @@ def check_target(target: Path, overwrite: bool) -> None:
         is_folder = target.is_dir()
         # First the folder, at one look: somebody may be saving there for the first time.
         found = [path.name for path in target.iterdir()] if is_folder else []
-        bare = is_folder and all(map(_is_of_a_save, found))
+        bare = is_folder and all(_is_of_a_save(name) or is_kept_beside(name) for name in found)
         model = is_model(target)
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise DataFileError(target, f"cannot be written: {_reason(exc)}") from exc

@@ -21,7 +21,7 @@ ROOT = PACKAGE.parent
 FLOORS = (
     {
         *("exceptions", "version", "files", "printing", "closest", "records"),
-        *("data_files", "items", "kept_files", "stored_items"),
+        *("data_files", "items", "kept_beside", "kept_files", "stored_items"),
         *("catalog", "history", "trajectories", "forgetting"),
         *("telemetry", "telemetry_tables"),
         *("pool", "cluster", "shards"),

@@ -17,7 +17,6 @@ from cnp_router.cli.billing import price_facts, with_price
 from cnp_router.cli.execution_report import changes, echo_execution
 from cnp_router.cli.html_page import write_page
 from cnp_router.cli.live_view import LiveView, approver, plan_offer
-from cnp_router.cli.models import ONLINE_FILE
 from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, note
 from cnp_router.cli.remembering import Remembering
 from cnp_router.cli.source_options import Origins
@@ -29,6 +28,7 @@ from cnp_router.exceptions import (
     ExecutionError,
 )
 from cnp_router.files import read_text
+from cnp_router.kept_beside import ONLINE_FILE
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog

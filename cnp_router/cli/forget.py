@@ -12,10 +12,10 @@ import click
 
 from cnp_router.cli import llm_options, options
 from cnp_router.cli.completing import api_ids
-from cnp_router.cli.models import MEMORY_FILE, ONLINE_FILE, SEARCHES_FILE
 from cnp_router.cli.output import counted, echo, echo_json, echo_pairs
 from cnp_router.cli.progress import Progress
 from cnp_router.exceptions import shown
+from cnp_router.kept_beside import MEMORY_FILE, ONLINE_FILE, SEARCHES_FILE
 
 if TYPE_CHECKING:
     from cnp_router.forgetting import Forgetting, Forgotten

@@ -10,6 +10,7 @@ import click
 
 from cnp_router.cli.cache import sample_router
 from cnp_router.exceptions import InputError, ModelNotFoundError
+from cnp_router.kept_beside import ONLINE_FILE, is_kept_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from cnp_router.training import LearnedRouter
     from cnp_router.training.dense_encoder import Encoder
 
-ONLINE_FILE = "online.sqlite"
-MEMORY_FILE = "memory.sqlite"
-SEARCHES_FILE = "searches.sqlite"
-
 
 def online_file(model: Path) -> Path:
     """Return where to write what is observed: in the folder of a model, or in a new one."""
@@ -36,8 +33,7 @@ def online_file(model: Path) -> Path:
     ours = file.exists() or is_model(model) or not model.exists()
     # A killed `observe` leaves files named after the store before there is one.
     if not ours and not (
-        model.is_dir()
-        and all(ONLINE_FILE in each.name or MEMORY_FILE in each.name for each in model.iterdir())
+        model.is_dir() and all(is_kept_beside(each.name) for each in model.iterdir())
     ):
         raise InputError(f"{model}: something that is not a model is there (choose another place)")
     return file

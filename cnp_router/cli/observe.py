@@ -76,6 +76,12 @@ def observe(
         if n_naming := sum(not removed.isdisjoint(mashup.apis) for mashup in past):
             what = f"{counted(n_naming, 'mashup')} with APIs that were removed from the catalog"
             note(f"{what}: those teach the model nothing", "Warning")
+        if past and not fitted and not any(mashup.ordered for mashup in past):
+            note(
+                f"no fitted model in {model}, and no mashup is in order: they are kept, and teach "
+                f"nothing yet (cnp-router fit --catalog FILE --output {model} makes one)",
+                "Warning",
+            )
     with OnlineStore(file, [router, fitted] if fitted else [router]) as store:
         before = fitted.n_learned if fitted else 0
         receipts: list[Receipt] = []

@@ -17,6 +17,7 @@ from cnp_router.cli import cache, models
 from cnp_router.cli.finding import Finding, failure, ok
 from cnp_router.cli.output import counted
 from cnp_router.exceptions import CnpRouterError
+from cnp_router.kept_beside import MEMORY_FILE, ONLINE_FILE, SEARCHES_FILE
 
 if TYPE_CHECKING:
     from cnp_router.cli.source_options import Origins
@@ -37,7 +38,7 @@ def model_found(model: Path) -> Iterator[Finding]:
     def found() -> Finding:
         from cnp_router.storage import is_model, summary_of, verify_model
 
-        if not is_model(model) and (model / models.ONLINE_FILE).exists():
+        if not is_model(model) and (model / ONLINE_FILE).exists():
             return ok(about, "nothing is fitted there; next tools are predicted from what was seen")
         verify_model(model)
         n_files, megabytes = models.size(model)
@@ -45,7 +46,7 @@ def model_found(model: Path) -> Iterator[Finding]:
         return ok(about, f"{said}; {_fitted(model, summary_of(model))}")
 
     yield _tried(about, found, "fit it again, or name another folder")
-    for name in (models.ONLINE_FILE, models.MEMORY_FILE, models.SEARCHES_FILE):
+    for name in (ONLINE_FILE, MEMORY_FILE, SEARCHES_FILE):
         if (model / name).exists():
             yield observed_found(model / name)
 
@@ -249,7 +250,7 @@ def observed_found(file: Path) -> Finding:
     about = f"store {file}"
 
     def found() -> Finding:
-        if file.name in (models.MEMORY_FILE, models.SEARCHES_FILE):
+        if file.name in (MEMORY_FILE, SEARCHES_FILE):
             return _file_found(about, file, "something is kept")
         from cnp_router.online import OnlineStore
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cnp_router.cli.models import MEMORY_FILE
+from cnp_router.kept_beside import MEMORY_FILE
 
 if TYPE_CHECKING:
     from cnp_router.planning import Run

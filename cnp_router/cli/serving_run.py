@@ -20,10 +20,11 @@ import click
 from click.core import ParameterSource
 
 from cnp_router.cli import llm_options
-from cnp_router.cli.models import SEARCHES_FILE, asked_router, online_file, reopened_router
+from cnp_router.cli.models import asked_router, online_file, reopened_router
 from cnp_router.cli.output import counted, note
 from cnp_router.cli.source_options import Origins
 from cnp_router.exceptions import DataFileError, InputError, MissingExtraError
+from cnp_router.kept_beside import SEARCHES_FILE
 
 if TYPE_CHECKING:
     from cnp_router.context import SharedContext

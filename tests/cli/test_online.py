@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from cnp_router.history import History, Mashup
-from cnp_router.online import OnlineStore
+from cnp_router.online import OnlineStore, RouterObserver
 from cnp_router.prediction import PREDICTORS
+from cnp_router.training import load_router
 from cnp_router.trajectories import Step, Trajectory, write_trajectories
 
 KEYS = {"threshold", "coverage", "accuracy", "tokens_saved", "tokens_saved_net", "seconds_saved"}
@@ -82,6 +83,23 @@ class TestObserve:
         assert (told["records"], told["trajectories"]) == (41, 40)
         said = document(run("next", "--model", "m", "--prefix", "shop", "--json"))
         assert said["tool"] == "pay"
+
+    def test_a_model_can_be_fitted_where_something_was_observed(self, run, sample):
+        sample.catalog.write("apis.jsonl")
+        History(sample.history[:40]).write("old.jsonl")
+        History(sample.history[40:60]).write("new.jsonl")
+        said = run("observe", "--model", "m", "--history", "new.jsonl")
+        assert said.exit_code == 0
+        assert "Warning: no fitted model in m, and no mashup is in order" in said.stderr
+        fitted = run("fit", "--catalog", "apis.jsonl", "--history", "old.jsonl", "--output", "m")
+        assert (fitted.exit_code, fitted.stderr) == (0, "")
+        again = run("observe", "--model", "m", "--history", "new.jsonl", "--json")
+        told = json.loads(again.stdout)
+        assert (told["observed"], told["repeated"], told["records"]) == (0, 20, 20)
+        assert again.stderr == ""
+        knows = RouterObserver(load_router("m"))
+        with OnlineStore("m/online.sqlite", [knows]):
+            assert knows.n_learned == 20
 
     def test_a_failed_path_is_not_reinforced(self, run):
         for name in ("good", "failed"):

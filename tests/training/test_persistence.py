@@ -224,6 +224,14 @@ class TestSaving:
         little.save(tmp_path)
         load_router(tmp_path)
 
+    def test_what_was_observed_stays_where_a_model_is_saved(self, little, tmp_path):
+        names = ("online.sqlite", "online.sqlite-lock", "memory.sqlite", "searches.sqlite")
+        for name in names:
+            (tmp_path / name).write_bytes(b"seen")
+        little.save(tmp_path)
+        load_router(tmp_path)
+        assert all((tmp_path / name).read_bytes() == b"seen" for name in names)
+
     @pytest.mark.parametrize("above", ["nowhere", "file"])
     def test_its_folder_must_exist(self, little, tmp_path, above):
         (tmp_path / "file").write_text("mine", encoding="utf-8")
