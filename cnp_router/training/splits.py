@@ -94,14 +94,15 @@ class Said:
         texts: dict[str, int] = {}
         records: dict[tuple[int, frozenset[str]], int] = {}
         every = [mashup.description for mashup in history] if read is None else read
+        used = [mashup.apis for mashup in history]
         found = []
-        for row, (mashup, own) in enumerate(zip(history, every, strict=True)):
+        for row, (own, apis) in enumerate(zip(every, used, strict=True)):
             words = " ".join(own.casefold().split())
             text = texts.setdefault(words, row) if words else row
-            found.append((text, records.setdefault((text, frozenset(mashup.apis)), row)))
+            found.append((text, records.setdefault((text, frozenset(apis)), row)))
         pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
         near = NearDuplicates([every[row] for row in np.unique(pairs[:, 0])])
-        return cls(pairs[:, 0], pairs[:, 1], near, [mashup.apis for mashup in history])
+        return cls(pairs[:, 0], pairs[:, 1], near, used)
 
     @property
     def n_records(self) -> int:
