@@ -54,6 +54,7 @@ __all__ = [
     "MANIFEST",
     "check_target",
     "generation_of",
+    "how_to_fit",
     "is_model",
     "load_model",
     "pack",
@@ -426,13 +427,23 @@ def _manifest(folder: Path) -> dict[str, Any]:
         missing = isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError)
         if missing or not os.path.lexists(folder / MANIFEST):
             name = str(folder) if str(folder).isprintable() else repr(str(folder))
-            cure = f"cnp-router fit --catalog FILE --output {_in_a_shell(folder)} makes one"
-            raise ModelNotFoundError(f"{name}: no model there ({cure})") from exc
+            raise ModelNotFoundError(f"{name}: no model there ({how_to_fit(folder)})") from exc
         raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         what = f"{MANIFEST} lacks {exc}" if isinstance(exc, KeyError) else exc
         raise _damaged(folder, what) from exc
     return manifest
+
+
+def how_to_fit(folder: Path) -> str:
+    """Return what makes a model in a folder where there is none: the cure of an error.
+
+    Examples
+    --------
+    >>> how_to_fit(Path("my model"))
+    "cnp-router fit --catalog FILE --output 'my model' makes one"
+    """
+    return f"cnp-router fit --catalog FILE --output {_in_a_shell(folder)} makes one"
 
 
 def _in_a_shell(folder: Path) -> str:

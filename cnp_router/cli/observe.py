@@ -57,7 +57,7 @@ def observe(
     from cnp_router.history import History
     from cnp_router.online import OnlineStore, RouterObserver
     from cnp_router.prediction import NextToolRouter
-    from cnp_router.storage import is_model
+    from cnp_router.storage import how_to_fit, is_model
     from cnp_router.trajectories import read_trajectories
 
     file, router, fitted = online_file(model), NextToolRouter(), None
@@ -79,7 +79,7 @@ def observe(
         if past and not fitted and not any(mashup.ordered for mashup in past):
             note(
                 f"no fitted model in {model}, and no mashup is in order: they are kept, and teach "
-                f"nothing yet (cnp-router fit --catalog FILE --output {model} makes one)",
+                f"nothing yet ({how_to_fit(model)})",
                 "Warning",
             )
     with OnlineStore(file, [router, fitted] if fitted else [router]) as store:

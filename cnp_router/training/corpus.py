@@ -95,10 +95,10 @@ class Specifications(Part, Memo):
         new = np.flatnonzero(change.respecified)
         texts = [specification_text(catalog[int(i)]) for i in new]
         encoders = self.encoders.grown(texts)
+        wider = self.encoders.widening(encoders)
         if change.only_grows and not self.is_exact:
-            return self.knowing(encoders)._grown(catalog, texts)
-        by = {"apis": change.apis, **self.encoders.widening(encoders)}
-        kept = self.moved(by, catalog=catalog, encoders=encoders)
+            return self.knowing(encoders, wider)._grown(catalog, texts)
+        kept = self.moved({"apis": change.apis, **wider}, catalog=catalog, encoders=encoders)
         if texts:  # a model that is loaded without its encoder can do without, too
             kept = kept._respecified(new, encoders.encode(texts), change)
         else:
@@ -108,10 +108,12 @@ class Specifications(Part, Memo):
         by_word, by_character = _indexes(kept.word_rows, kept.character_rows, exact=kept.is_exact)
         return replace(kept, word_columns=by_word, character_columns=by_character)
 
-    def knowing(self, encoders: Encoders) -> Specifications:
-        """Return them with encoders that know more terms; what is there is not encoded anew."""
-        wider = self.encoders.widening(encoders)
-        return self.moved(wider, catalog=self.catalog, encoders=encoders) if wider else self
+    def knowing(self, encoders: Encoders, wider: Mapping[str, sparse.csr_array]) -> Specifications:
+        """Return them with encoders that know more terms; what is there is not encoded anew.
+
+        `wider` is what `Encoders.widening` returned of these.
+        """
+        return self.moved(wider, catalog=self.catalog, encoders=encoders)
 
     def _respecified(
         self, new: NDArray[np.intp], encoded: EncodedRequests, change: CatalogChange
@@ -339,10 +341,9 @@ class Corpus(Part):
         categories.data = np.ones_like(categories.data)
         return categories
 
-    def knowing(self, encoders: Encoders) -> Corpus:
-        """Return it with encoders that know more terms; what is there is not encoded anew."""
-        wider = self.encoders.widening(encoders)
-        return self.moved(wider, specifications=self.specifications.knowing(encoders))
+    def knowing(self, encoders: Encoders, wider: Mapping[str, sparse.csr_array]) -> Corpus:
+        """Return it with encoders that know more terms, as `Specifications.knowing` does."""
+        return self.moved(wider, specifications=self.specifications.knowing(encoders, wider))
 
     def observed(self, requests: EncodedRequests, usage: sparse.csr_array) -> Corpus:
         """Return the corpus with more past requests at its end."""

@@ -143,10 +143,10 @@ def _fit(
     started = time.perf_counter()
     days = history_days(history)
     dated = has_dates(days)
-    used = [mashup.apis for mashup in history]
-    boilerplate = Boilerplate.of(history.texts, used, len(catalog))
-    read = [boilerplate.without(text) for text in history.texts]
-    said = Said.of(history, read)
+    asked, used = history.texts, [mashup.apis for mashup in history]
+    boilerplate = Boilerplate.of(asked, used, len(catalog))
+    read = [boilerplate.without(text) for text in asked]
+    said = Said.of(read, used)
     n = said.n_records  # who repeats a request tells nothing new
     splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)
     if dated:

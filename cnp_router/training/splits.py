@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from cnp_router.history import Mashup
 from cnp_router.training.corpus import MANY
 from cnp_router.training.near_duplicates import NearDuplicates
 from cnp_router.training.ranker import MIN_FOR_TREES
@@ -89,19 +88,17 @@ class Said:
     used: Sequence[Sequence[str]]
 
     @classmethod
-    def of(cls, history: Sequence[Mashup], read: Sequence[str] | None = None) -> Said:
-        """Look through a history, and what is `read` of its texts, if not all of it."""
-        texts: dict[str, int] = {}
+    def of(cls, texts: Sequence[str], used: Sequence[Sequence[str]]) -> Said:
+        """Look through the texts of a history, and what each mashup `used`."""
+        rows: dict[str, int] = {}
         records: dict[tuple[int, frozenset[str]], int] = {}
-        every = [mashup.description for mashup in history] if read is None else read
-        used = [mashup.apis for mashup in history]
         found = []
-        for row, (own, apis) in enumerate(zip(every, used, strict=True)):
+        for row, (own, apis) in enumerate(zip(texts, used, strict=True)):
             words = " ".join(own.casefold().split())
-            text = texts.setdefault(words, row) if words else row
+            text = rows.setdefault(words, row) if words else row
             found.append((text, records.setdefault((text, frozenset(apis)), row)))
         pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
-        near = NearDuplicates([every[row] for row in np.unique(pairs[:, 0])])
+        near = NearDuplicates([texts[row] for row in np.unique(pairs[:, 0])])
         return cls(pairs[:, 0], pairs[:, 1], near, used)
 
     @property
@@ -165,7 +162,7 @@ def _parts_of_few(
         plain, own = asked[fold[asked] == number], None
         if number in apart:
             own = _purged(said, text, asked[fold_of_group[text[asked]] == number], len(plain))
-        yield own or (plain, np.flatnonzero(fold != number))
+        yield (own[0], own[-1]) if own else (plain, np.flatnonzero(fold != number))
 
 
 def _parts_of_many(
@@ -187,11 +184,11 @@ def _parts_of_many(
         others = rows[fold_of_group > 0][: MAX_EXAMPLES - n_apart]
         own = _purged(said, text, rows[fold_of_group == 0][:n_apart], n_apart, others)
         if own:
-            parts = iter(np.array_split(own[0], len(apart)))
-            others = _needing_known(said, others, own[1])
+            fair, others, known = own
+            parts = iter(np.array_split(fair, len(apart)))
             rest = iter(np.array_split(others, n_folds - len(apart)))
             for number in range(n_folds):
-                yield next(parts if number in apart else rest), own[1]
+                yield next(parts if number in apart else rest), known
             return
     asked = order[:MAX_EXAMPLES]
     known = np.flatnonzero(~np.isin(text, text[asked]))
@@ -205,25 +202,22 @@ def _purged(
     asked: NDArray[np.intp],
     n_due: int,
     others: NDArray[np.intp] = _NONE,
-) -> _Part | None:
-    """Return what a fold asks and knows that knows nothing like what it asks, if that is fair.
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]] | None:
+    """Return what a fold asks, what of the `others`, and what it knows, if that is fair.
 
-    It does not know the texts of the `others` either. What needs an API that nothing else used is
-    not asked: it would tell what new APIs are like, not what other words are. Where that is most of
-    it, or of what the fold is due to ask, none is apart.
+    It knows nothing like what it asks, and not the texts of the others. What needs an API that
+    nothing it knows used is not asked: it would tell what new APIs are like, not what other words
+    are. Where that is most of it, or of what the fold is due to ask, none is apart.
     """
     is_left_out = said.near.like(np.unique(text[asked]))
     is_left_out[text[others]] = True
     train = np.flatnonzero(~is_left_out[text])
-    fair = _needing_known(said, asked, train)
-    return None if 2 * len(fair) <= max(len(asked), n_due) else (fair, train)
-
-
-def _needing_known(said: Said, rows: NDArray[np.intp], train: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return those of some rows that need no API that nothing in `train` used."""
     known = {api for row in train.tolist() for api in said.used[row]}
-    found = [row for row in rows.tolist() if known.issuperset(said.used[row])]
-    return np.array(found, dtype=np.intp)
+    fair, rest = (
+        np.array([row for row in rows.tolist() if known.issuperset(said.used[row])], dtype=np.intp)
+        for rows in (asked, others)
+    )
+    return None if 2 * len(fair) <= max(len(asked), n_due) else (fair, rest, train)
 
 
 def _apart(

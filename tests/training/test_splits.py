@@ -101,12 +101,11 @@ def test_where_nothing_is_said_twice_or_nothing_else_nothing_is_asked_again(firs
 def test_the_same_is_said_but_for_case_and_spaces():
     texts = ["Map of bars", "text me", "map  of BARS\n", "", "text me!", " ", "text me"]
     apis = [("maps",), ("sms",), ("maps", "bars"), ("maps",), ("sms",), ("maps",), ("sms",)]
-    past = [Mashup(str(i), *pair) for i, pair in enumerate(zip(texts, apis, strict=True))]
-    said = Said.of(past)
+    said = Said.of(texts, apis)
     assert said.text.tolist() == [0, 1, 0, 3, 4, 5, 1]
     assert said.record.tolist() == [0, 1, 2, 3, 4, 5, 1]
     assert said.n_records == 6
-    assert Said.of([]).n_records == 0
+    assert Said.of([], []).n_records == 0
 
 
 def test_the_same_text_is_asked_once_with_the_same_apis():
@@ -124,8 +123,8 @@ def test_where_all_say_the_same_each_with_other_apis_is_left_out():
 
 
 def test_also_where_there_are_many():
-    past = [Mashup(str(i), "the same", (f"api{i % 30}",)) for i in range(FEW + 1)]
-    splits = random_splits(Said.of(past), 40, dated=False, random_state=0)
+    said = Said.of(["the same"] * (FEW + 1), [(f"api{i % 30}",) for i in range(FEW + 1)])
+    splits = random_splits(said, 40, dated=False, random_state=0)
     assert sum(len(split.asked) for split in splits) == 15
     for split in splits:
         assert not set(split.asked % 30) & set(split.train % 30)

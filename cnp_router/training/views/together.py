@@ -156,7 +156,7 @@ class Views:
         before, encoders = self.corpus, self.corpus.encoders.observed(requests.texts)
         wider = before.encoders.widening(encoders)
         if wider:
-            before, requests = before.knowing(encoders), encoders.reworded(requests)
+            before, requests = before.knowing(encoders, wider), encoders.reworded(requests)
         corpus = before.observed(requests, usage)
 
         def after(view: View) -> View:
