@@ -10,6 +10,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -148,24 +149,31 @@ class TfidfEncoder:
         """Return an encoder that has the terms of more texts, too, at the end of its terms.
 
         Each counts as if one text had it; what the other terms count stays as it is. Pairs of words
-        come in only if `pairs`, and where `max_terms` are known, nothing does.
+        come in only if `pairs`. Where not all find room below `max_terms`, single words do first,
+        then what most of these texts have.
 
         Examples
         --------
         >>> TfidfEncoder(min_df=1).fit(["a map", "a song"]).grown(["a map of bars"]).terms_
         ['map', 'song', 'bar', 'map bar']
         """
-        documents = map(ANALYZERS[self.analyzer], texts)
-        new = sorted({term for terms in documents for term in terms}.difference(self._column))
-        if not pairs:
-            new = [term for term in new if not is_pair(term, self.analyzer)]
-        new = new[: max(self.max_terms - len(self.terms_), 0)]
+        counts = self._counted_texts(texts)
+        is_two = partial(is_pair, analyzer=self.analyzer)
+        unknown = (term for term in counts if term not in self._column)
+        new = sorted(term for term in unknown if pairs or not is_two(term))
+        room = max(self.max_terms - len(self.terms_), 0)
+        if len(new) > room:
+            new = sorted(sorted(new, key=lambda term: (is_two(term), -counts[term]))[:room])
         if not new:
             return self
         once = np.full(len(new), self.rare_ - math.log(2), dtype=np.float32)
         other = TfidfEncoder(self.analyzer, min_df=self.min_df, max_terms=self.max_terms)
         idf = np.concatenate([self.idf_, once])
         return other._set([*self.terms_, *new], idf, self.rare_, before=self)
+
+    def _counted_texts(self, texts: Iterable[str]) -> Counter[str]:
+        """Return in how many of some texts each of their terms is."""
+        return Counter(chain.from_iterable(map(set, map(ANALYZERS[self.analyzer], texts))))
 
     def observed(self, texts: Sequence[str]) -> TfidfEncoder:
         """Return an encoder that has counted more texts, too, with their words behind its terms.
@@ -179,8 +187,7 @@ class TfidfEncoder:
         >>> encoder.terms_, encoder.n_texts
         (['map', 'song', 'bar'], 3)
         """
-        documents = map(ANALYZERS[self.analyzer], texts)
-        counts = Counter(chain.from_iterable(map(set, documents)))
+        counts = self._counted_texts(texts)
         unknown = (term for term in counts if term not in self._column)
         new = sorted(term for term in unknown if not is_pair(term, self.analyzer))
         other = TfidfEncoder(self.analyzer, min_df=self.min_df, max_terms=self.max_terms)

@@ -163,6 +163,15 @@ def test_what_an_encoder_of_no_texts_observes_it_knows():
     np.testing.assert_allclose(encoder.idf_, [1 + np.log(3 / 2), 1], rtol=1e-6)
 
 
+def test_words_that_most_texts_have_find_room_first():
+    encoder = TfidfEncoder(min_df=1, max_terms=4).fit(["rain", "wind"])
+    more = ["zebra food", "zebra", "ant zebra", "moth food"]
+    assert encoder.grown(more).terms_ == ["rain", "wind", "food", "zebra"]
+    assert encoder.grown(more[:1]).terms_ == ["rain", "wind", "food", "zebra"]  # not their pair
+    full = encoder.grown(more)
+    assert full.grown(more) is full
+
+
 class TestTellingTexts:
     """The last texts, whose terms are kept however rare they are."""
 
