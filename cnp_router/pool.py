@@ -95,12 +95,10 @@ class LocalPool(Pool):
     """
 
     def __init__(self, n_jobs: int | None = None, *, threads: bool = False) -> None:
-        if n_jobs is not None:
-            check_jobs(n_jobs)
-        self._how: dict[str, Any] = {"n_jobs": n_jobs}
+        self._how: dict[str, Any] = {"n_jobs": check_jobs(n_jobs)}
         if threads:
             self._how["prefer"] = "threads"
-        elif n_jobs != 1 and not _Processes.possible():
+        elif not _Processes.possible() and self.n_workers > 1:
             logger.warning(
                 "this process was forked from one that shares out work to others, which joblib "
                 "cannot start here: it does all of it alone"
@@ -223,14 +221,16 @@ def _whole(make: Any, work: Any, shared: Any, group: Any, parts: Sequence[Any]) 
     return [work(shared, made, part) for part in parts]
 
 
-def check_jobs(n_jobs: int) -> int:
-    """Return how many at work were asked for; an InputError where there can be none.
+def check_jobs(n_jobs: int | None) -> int | None:
+    """Return how many at work were asked for, if any; an InputError where there can be none.
 
     Examples
     --------
     >>> check_jobs(-1)
     -1
     """
+    if n_jobs is None:
+        return None
     if isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs:
         return int(n_jobs)
     cure = "leave it out, or give -1 for all cores"

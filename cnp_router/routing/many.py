@@ -75,7 +75,7 @@ def _several(
 
 
 def in_pieces(
-    requests: Sequence[str], dates: Sequence[datetime.date | None], n_jobs: int
+    requests: Sequence[str], dates: Sequence[datetime.date | None], n_jobs: int | None
 ) -> list[Piece]:
     """Return requests and their days in pieces for so many processes: one if that is as fast.
 
@@ -95,7 +95,7 @@ def in_pieces(
 
 
 def scored_elsewhere(
-    router: Any, pieces: Sequence[Piece], known: Sequence[int], n_jobs: int
+    router: Any, pieces: Sequence[Piece], known: Sequence[int], n_jobs: int | None
 ) -> Iterator[Scores]:
     """Yield the scores of all requests, of which other processes score each piece."""
     now = copy.copy(router)  # others may observe meanwhile
@@ -111,7 +111,7 @@ def _elsewhere(
     work: Callable[[Any, Piece], Any],
     pieces: Sequence[Piece],
     shared: tuple[Any, ...],
-    n_jobs: int,
+    n_jobs: int | None,
 ) -> Iterator[Any]:
     """Yield what other processes make of each request, by a router as it is `now`."""
     there, kept = router._handed_over(now)
@@ -143,7 +143,7 @@ def _packed_piece(
 
 
 def routed_elsewhere(
-    router: Any, pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int
+    router: Any, pieces: Sequence[Piece], known: Sequence[int], how: How, n_jobs: int | None
 ) -> Iterator[Routing]:
     """Yield the routings of all requests, of which other processes decide each piece.
 

@@ -146,7 +146,7 @@ class Router(Deciding):
         known: Iterable[str] = (),
         *,
         dates: Iterable[datetime.date | None] | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ) -> Iterator[Scores]:
         """Return what `score` answers to each of many requests, faster and one after the other.
 
@@ -157,10 +157,11 @@ class Router(Deciding):
             As in `score`, for all of them.
         dates : iterable of datetime.date or None, optional
             One for each request, as in `score`.
-        n_jobs : int, default=1
-            Processes that score, -1 for one a core. Worth it for thousands of requests: starting
-            them takes a second. A learned router is saved for them in a temporary folder, once as
-            long as it learns nothing; another must be one that pickle can take.
+        n_jobs : int or None, default=None
+            Processes that score, -1 for one a core; None is 1 unless a ``joblib.parallel_config``
+            says otherwise. Worth it for thousands of requests: starting them takes a second. A
+            learned router is saved for them in a temporary folder, once as long as it learns
+            nothing; another must be one that pickle can take.
 
         Returns
         -------
@@ -190,7 +191,7 @@ class Router(Deciding):
         requests: Sequence[str],
         places: list[int],
         dates: Sequence[datetime.date | None],
-        n_jobs: int,
+        n_jobs: int | None,
     ) -> Iterator[Scores]:
         pieces = in_pieces(requests, dates, n_jobs)
         if len(pieces) == 1:
@@ -333,7 +334,7 @@ class Router(Deciding):
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
         dates: Iterable[datetime.date | None] | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         explain: bool = False,
     ) -> list[Routing]:
         """Decide on many requests, as `route` on each, but faster.
@@ -347,7 +348,7 @@ class Router(Deciding):
             for each API.
         dates : iterable of datetime.date or None, optional
             One for each request, as in `score`.
-        n_jobs : int, default=1
+        n_jobs : int or None, default=None
             Processes that score and decide, as in `score_many`. What they need of a rule of your
             own must be what pickle can take.
         explain : bool, default=False
@@ -426,7 +427,7 @@ class Router(Deciding):
         threshold: float = 0.6,
         fallback: Literal["none", "broadcast"] | Fallback = "none",
         dates: Iterable[datetime.date | None] | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         explain: bool = False,
     ) -> list[Routing]:
         """Decide as `route_many` does, in another thread: the event loop goes on meanwhile.

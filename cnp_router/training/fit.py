@@ -116,8 +116,7 @@ def fit_router(
     # The trees take no larger seed, and each fold has one of its own.
     last_seed = 2**32 - MOST_SPLITS
     random_state = check_number("random_state", random_state, 0, last_seed, whole=True)
-    if n_jobs is not None:
-        check_jobs(n_jobs)
+    check_jobs(n_jobs)
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be callable, got {shown(progress)}")
     warn_of_future_dates(history)

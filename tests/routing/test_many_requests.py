@@ -9,6 +9,7 @@ import inspect
 import os
 import threading
 
+import joblib
 import numpy as np
 import pytest
 from fixed import NAMES, Fixed
@@ -211,6 +212,12 @@ class TestInProcesses:
         assert [i for texts, _ in found for i in texts] == list(range(n))
         assert len(found) == pieces
 
+    def test_the_configuration_of_joblib_decides_where_nothing_is_given(self):
+        assert len(in_pieces("x" * 9, range(9), None)) == 1
+        with joblib.parallel_config(n_jobs=2):
+            assert len(in_pieces("x" * 9, range(9), None)) == 4
+            assert len(in_pieces("x" * 9, range(9), 1)) == 1
+
     def test_what_fails_in_one_is_raised(self):
         with pytest.raises(ArithmeticError, match="no scores for 'y'"):
             list(Failing().score_many(["x"] * 5 + ["y"], n_jobs=2))
@@ -235,15 +242,18 @@ class TestInProcesses:
 
     def test_who_was_forked_from_one_that_has_processes_has_none(self, router, monkeypatch, caplog):
         monkeypatch.setattr(pool._Processes, "_starter", os.getppid())
+        alone = router.route_many(["x"] * 8)
+        assert pool.LocalPool(None).n_workers == 1
+        assert not caplog.records  # it was asked for no others
         assert pool.LocalPool(2).n_workers == 1
-        assert router.route_many(["x"] * 8, n_jobs=2) == router.route_many(["x"] * 8)
+        assert router.route_many(["x"] * 8, n_jobs=2) == alone
         assert "this process was forked from one that shares out work" in caplog.text
 
     def test_a_process_that_ends_is_said(self):
         with pytest.raises(ClusterError, match="a process that works has ended"):
             Ending().route_many(["x"] * 6, n_jobs=2)
 
-    @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", None, True])
+    @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
     def test_a_number_that_cannot_be(self, router, n_jobs):
         said = rf"n_jobs must be a whole number other than 0, got '?{n_jobs}'? \(leave it out"
         with pytest.raises(InputError, match=said):
