@@ -74,7 +74,7 @@ def ridge_weights(
     *,
     alpha: float = 1.0,
     iterations: int = 5,
-    block: int = 256,
+    block: int = 64,
     prune: float = 0.01,
     low_rank: bool | None = None,
 ) -> sparse.csr_array:
@@ -131,18 +131,19 @@ def _solve(
     alpha: float,
     iterations: int,
 ) -> NDArray[Any]:
-    solution = np.zeros_like(target)
-    residual = target.copy()
-    direction = target.copy()
+    solution, own = np.zeros_like(target), np.empty_like(target)
+    residual, direction = target.copy(), target.copy()
     norm = np.einsum("ij,ij->j", residual, residual)
-    for _ in range(iterations):
-        image = X @ (transposed @ direction) + alpha * direction
+    for _ in range(iterations):  # in place: what it goes through stays in a cache
+        image = X @ (transposed @ direction)
+        image += np.multiply(alpha, direction, out=own)
         curvature = np.einsum("ij,ij->j", direction, image)
         step = np.where(curvature > 0, norm / np.maximum(curvature, 1e-12), 0).astype(np.float32)
-        solution += step * direction
-        residual -= step * image
+        solution += np.multiply(step, direction, out=own)
+        residual -= np.multiply(step, image, out=own)
         new_norm = np.einsum("ij,ij->j", residual, residual)
-        direction = residual + (new_norm / np.maximum(norm, 1e-12)).astype(np.float32) * direction
+        direction *= (new_norm / np.maximum(norm, 1e-12)).astype(np.float32)
+        direction += residual
         norm = new_norm
     return solution
 
