@@ -8,6 +8,7 @@ r"""The one entry point of the benchmarks.
         [--draws N] [--limit N] [--plots DIR] [--scheduler ADDRESS]
     python benchmarks/run.py trust [--data DIR] [--limit N] [--final] [--scheduler ADDRESS]
     python benchmarks/run.py cold [--data DIR] [--limit N] [--scheduler ADDRESS]
+    python benchmarks/run.py removed [--data DIR] [--limit N]
     python benchmarks/run.py languages [--data DIR] [--scheduler ADDRESS]
     python benchmarks/run.py patterns
     python benchmarks/run.py scaling --data DIR
@@ -74,6 +75,7 @@ from benchmarks import (
     patterns,
     planning,
     quality,
+    removed,
     reputation,
     routed_vs_broadcast,
     scale,
@@ -97,6 +99,7 @@ TRACKS = {
     "learning_curve": learning_curve,
     "trust": trust,
     "cold": cold,
+    "removed": removed,
     "languages": languages,
     "patterns": patterns,
     "scaling": scaling,
@@ -240,6 +243,10 @@ def _trust(track: argparse.ArgumentParser) -> None:
 def _cold(track: argparse.ArgumentParser) -> None:
     _limit(track, cold.LIMIT)
     _scheduler(track)
+
+
+def _removed(track: argparse.ArgumentParser) -> None:
+    _limit(track, removed.LIMIT)
 
 
 def _plots(track: argparse.ArgumentParser) -> None:
@@ -394,6 +401,7 @@ _OPTIONS = {
     "learning_curve": _learning_curve,
     "trust": _trust,
     "cold": _cold,
+    "removed": _removed,
     "languages": _scheduler,
     "routed_vs_broadcast": _routed_vs_broadcast,
     "evidence": _evidence,

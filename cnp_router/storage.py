@@ -68,7 +68,7 @@ __all__ = [
 
 T = TypeVar("T")
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
 MAX_WAIT = 60.0  # seconds for another process that saves
 

@@ -23,6 +23,7 @@ from cnp_router.training.vector_index import VectorIndex
 __all__ = [
     "MANY",
     "MONTH",
+    "TWINS",
     "Corpus",
     "Specifications",
     "category_membership",
@@ -39,6 +40,7 @@ LITTLE, MANY = 30, 500  # mashups
 EXACT_PAST = 1_024  # past requests: a new one is compared with all of so many
 MOST_SPELT = 128  # specifications a run of characters: a request has many runs
 MONTH = 30.0  # days
+TWINS = 0.35  # specifications more alike than this can stand in for each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +157,9 @@ class Specifications(Part, Memo):
 class Corpus(Part):
     """Catalog and history together: which API each mashup used, what it asked for, and when.
 
-    A hidden API has an empty column of `usage`; `days` are those of `EncodedRequests`.
+    A hidden API has an empty column of `usage`; `days` are those of `EncodedRequests`. APIs that
+    came after the fit are 0 in `fitted`, all others 1; past requests are 1 in `lost` where all that
+    served them was removed since.
     `history_words` and `history_characters` are indexes of the rows (`postings`); of a long history
     there is none by characters. `vector_index` is one of `history_vectors`. Linear models of its
     words are `low_rank` where it is long and uses many APIs (`ridge_weights`).
@@ -164,6 +168,8 @@ class Corpus(Part):
     specifications: Annotated[Specifications, GIVEN]
     usage: Annotated[sparse.csr_array, "mashups", "apis", ONES]
     membership: Annotated[sparse.csr_array, "apis", "categories", ONES]
+    fitted: Annotated[NDArray[Any], "apis"]
+    lost: Annotated[NDArray[Any], "mashups"]
     word_rows: Annotated[sparse.csr_array, "mashups", "words"]
     character_rows: Annotated[sparse.csr_array, "mashups", "characters"]
     history_words: Annotated[sparse.csr_array, "words", "mashups"]
@@ -188,6 +194,8 @@ class Corpus(Part):
             specifications,
             usage,
             membership,
+            np.ones(usage.shape[1], dtype=np.float32),
+            np.zeros(usage.shape[0], dtype=np.float32),
             requests.word,
             requests.character,
             *_history_index(requests.word, requests.character),
@@ -257,6 +265,16 @@ class Corpus(Part):
     def months_after(self, day: float) -> float:
         """Return how long after the newest past request a day is; 0 if either is unknown."""
         return 0.0 if UNKNOWN in (day, self.newest) else (day - self.newest) / MONTH
+
+    @cached_property
+    def keeps_all(self) -> bool:
+        """Whether of what each past request used something is in the catalog."""
+        return bool((np.diff(self.usage.indptr) > 0).all())
+
+    @cached_property
+    def share_lost(self) -> float:
+        """Share of the past requests that have lost all that served them."""
+        return float(self.lost.mean()) if len(self.lost) else 0.0
 
     @cached_property
     def uses(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -359,6 +377,7 @@ class Corpus(Part):
         observed = replace(
             self,
             usage=rows_below(self.usage, usage),
+            lost=longer(self.lost, (np.diff(usage.indptr) == 0).astype(np.float32)),
             word_rows=words,
             character_rows=characters,
             history_words=by_word,

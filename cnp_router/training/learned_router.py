@@ -248,9 +248,9 @@ class LearnedRouter(Router):
         APIs that were added are cold: only their specification speaks for them, as the ranker
         learned to judge it. Of those that changed, the new specification counts from now on,
         beside the history that they have. Those that were removed are in no answer any more, and
-        unknown as `known` APIs; past requests that used them still help to find the others, and
-        when one is added again, its history is known again, but for what `observe` taught the
-        linear models meanwhile. This router stays as it is.
+        unknown as `known` APIs; past requests that used them still help to find the others, or
+        tell that nothing serves what they asked for, and when one is added again, its history is
+        known again, but for what `observe` taught the linear models. This router stays as it is.
 
         Parameters
         ----------

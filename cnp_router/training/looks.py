@@ -14,7 +14,7 @@ from cnp_router.catalog import Catalog
 from cnp_router.text import specification_text
 from cnp_router.text.entries import entries
 from cnp_router.training.co_occurrence import CoOccurrence
-from cnp_router.training.corpus import Specifications
+from cnp_router.training.corpus import TWINS, Specifications
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.keyed import scattered
 from cnp_router.training.views import Candidates, CoUsageView, Views
@@ -25,8 +25,6 @@ Kind = Literal[
     "whole", "known", "shortened", "without", "without category", "written", "joined", "described"
 ]
 
-# Specifications more alike than this can stand in for each other.
-TWINS = 0.35
 SHORT = 7  # words
 MAX_DESCRIBED = 1_000
 

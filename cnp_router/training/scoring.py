@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -22,6 +23,7 @@ from cnp_router.training.compound import Compound, prior_log_odds, read
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.decision import Decision
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
+from cnp_router.training.lost import share_lost
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import (
@@ -210,19 +212,35 @@ class Scoring:
         told = said(self.encoders.word, texts)
         evidence = self.answerable.evidences(told, texts, found, ranked)
         served = self.answerable.probabilities(evidence)
-        pointers = self.views.corpus.usage.indptr
+        corpus = self.views.corpus
+        pointers = corpus.usage.indptr
         for row, request in enumerate(requests):
+            rows, similarity = near[row].rows, near[row].similarity
             # Something served what says nearly the same, however strange it sounds.
-            rows = near[row].rows
             serving = pointers[rows + 1] > pointers[rows]  # what did may be removed
-            likeness = min(float(near[row].similarity[serving].max(initial=0.0)), 1.0)
+            likeness = min(float(similarity[serving].max(initial=0.0)), 1.0)
             if likeness >= _REPEAT:
                 served[row] = max(served[row], likeness * told[row, 2])
+            again = self._again(request)
+            if corpus.share_lost:
+                lost = share_lost(similarity, corpus.lost[rows] > 0, corpus.share_lost)
+                lost = max(lost, corpus.lost[again].min(initial=1.0)) if len(again) else lost
+                is_new = corpus.fitted[found[row].positions] == 0
+                served[row] *= 1 - lost * (1 - ranked[row][is_new].max(initial=0.0))
             # The same text again may have no known word, and so no neighbour.
-            again = self.history.each_asked(request)
-            if any(p + 1 < len(pointers) and pointers[p + 1] > pointers[p] for p in again):
-                served[row] = 1.0
+            if len(again):
+                served[row] = max(served[row], np.mean(pointers[again + 1] > pointers[again]))
         return served
+
+    def _again(self, request: str) -> NDArray[np.intp]:
+        """Return which past requests say the same: of a log that says it very often, one.
+
+        All of them where they may not tell the same, since what served some was removed.
+        """
+        corpus = self.views.corpus
+        there = (p for p in self.history.each_asked(request) if p < corpus.usage.shape[0])
+        most = 1 if corpus.keeps_all else None
+        return np.array(list(itertools.islice(there, most)), dtype=np.intp)
 
     def _compound(
         self, request: str, day: NDArray[Any], positions: NDArray[Any], whole: NDArray[Any]

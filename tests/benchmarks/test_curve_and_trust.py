@@ -227,3 +227,16 @@ def test_cold(main, folder, tmp_path, capsys):
             assert all(0 <= row[key] <= 1 for key in ("R@5", "F1", "confident"))
     alike = [row for row in histories[0]["requests"] if row["router"] == "without history"]
     assert len(alike) == len({(row["split"], row["kind"]) for row in alike})
+
+
+def test_removed(main, folder, tmp_path):
+    file = tmp_path / "removed.json"
+    assert main(["removed", "--data", str(folder), "--json", str(file)]) == 0
+    found = json.loads(file.read_text())["found"]
+    assert found
+    for removal in found:
+        ways = {row.pop("router"): row for row in removal["ways"]}
+        assert all(0 <= value <= 1 for row in ways.values() for value in row.values())
+        as_it_was, gone = ways["as it was"], ways["removed (synced)"]
+        assert gone["lost: nothing fits"] >= as_it_was["lost: nothing fits"]
+        assert gone["AUROC"] > as_it_was["AUROC"]

@@ -26,7 +26,7 @@ def past():
     nothing = sparse.csr_array((N, 0), dtype=np.float32)
     latent = np.zeros((N, 2), dtype=np.float32)
     index = Specifications(*[None] * 6, latent=latent, vectors=None, vector_index=None)
-    return CoUsageFeatures(Corpus(index, usage, nothing, *[None] * 7), CoOccurrence.of(usage))
+    return CoUsageFeatures(Corpus(index, usage, nothing, *[None] * 9), CoOccurrence.of(usage))
 
 
 def examples_of(past, used, *, is_natural=True):

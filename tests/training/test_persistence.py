@@ -412,12 +412,12 @@ class TestNotThere:
 class TestVersions:
     @pytest.mark.parametrize(
         ("version", "age", "cure"),
-        [(9, "a newer", "upgrade cnp-router"), (7, "an older", "fit it again")],
+        [(10, "a newer", "upgrade cnp-router"), (8, "an older", "fit it again")],
     )
     def test_another_version_of_the_format(self, folder, version, age, cure):
         reseal(folder, format_version=version)
         assert refused(folder, ModelVersionError) == (
-            f"{folder}: written in {age} format ({version}, this version reads 8) ({cure})"
+            f"{folder}: written in {age} format ({version}, this version reads 9) ({cure})"
         )
 
     def test_a_newer_manifest_may_look_quite_different(self, folder):
@@ -505,7 +505,7 @@ class TestDamage:
                 "manifest.json holds what no save writes",
             ),
             (
-                b'{"format": "cnp-router model", "format_version": 8}',
+                b'{"format": "cnp-router model", "format_version": 9}',
                 "manifest.json lacks 'generation'",
             ),
         ],

@@ -209,8 +209,29 @@ class TestRemoved:
         past = next(m for m in world.history if case.clique[0] in m.apis)
         before, now = (r.route(past.description) for r in (router, synced))
         assert before.answerable == pytest.approx(1.0, abs=1e-6)
-        assert now.answerable < 0.9
+        assert now.answerable < 0.1
         assert now.confidence < before.confidence
+
+    def test_what_only_they_served_is_served_by_no_others(self, world, router, synced, gone):
+        for case in world.cases:
+            before, now = (r.route(case.request) for r in (router, synced))
+            if gone.issuperset(case.clique):
+                assert before.fits and not now.fits
+            else:
+                assert now.answerable > before.answerable - 0.05
+
+    def test_what_has_lost_all_that_served_it_is_known(self, world, router, synced, gone):
+        lost = [float(gone.issuperset(mashup.apis)) for mashup in world.history]
+        assert synced.views.corpus.lost.tolist() == lost and 0 < sum(lost) < len(lost)
+        assert synced.extended([NEW]).views.corpus.lost.tolist() == lost
+
+    def test_what_took_their_place_serves_it(self, world, router, gone):
+        apis = [replace(api, id=f"{api.id}-2") if api.id in gone else api for api in world.catalog]
+        replaced = router.synced(Catalog(apis))
+        for case in world.cases[:4]:
+            routing = replaced.route(case.request)
+            assert routing.fits
+            assert routing.recommendation[0] in {f"{api}-2" for api in case.clique}
 
     def test_the_router_stays_as_it_is(self, world, router, left):
         before = answers(router, world)
@@ -467,7 +488,7 @@ class TestLater:
             missing = [api for api in world.catalog if api not in synced.catalog]
             synced = synced.extended(missing[:2])
         back = synced.synced(world.catalog)
-        assert back.removed == ()
+        assert back.removed == () and not back.views.corpus.lost.any()
         np.testing.assert_array_equal(
             back.views.corpus.usage.toarray(), router.views.corpus.usage.toarray()
         )
@@ -493,6 +514,7 @@ class TestLater:
             Mashup("later", "Riddles of toadstools.", (away,)),
         ]
         assert router.observe(late) == 2
+        assert router.views.corpus.lost[-2:].tolist() == [0, 1]
         assert rest in router.recommend("Quizzes about mushrooms.")
         assert router.graph.co_usage_.sum() == before  # of two APIs, one is left
         assert router.history[-1].apis == (away,)

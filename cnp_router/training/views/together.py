@@ -17,6 +17,8 @@ from cnp_router.routing import Reason
 from cnp_router.training.catalog_change import CatalogChange
 from cnp_router.training.corpus import Corpus, Specifications
 from cnp_router.training.encoders import EncodedRequests
+from cnp_router.training.lost import lost
+from cnp_router.training.parts import placed
 from cnp_router.training.postings import sort_each
 from cnp_router.training.prior import Belief
 from cnp_router.training.views.base import (
@@ -142,6 +144,8 @@ class Views:
             self.corpus.moved(wider, specifications=specifications),
             usage=usage,
             membership=membership,
+            fitted=placed(self.corpus.fitted, change.apis, 0),
+            lost=lost(self.corpus, specifications, usage, change),
         )
         return self._made(corpus, lambda view: view.synced(corpus, change))
 
