@@ -448,7 +448,8 @@ class ClusterError(CnpRouterError):
     Parameters
     ----------
     scheduler : str
-        The address of its scheduler; empty where a worker says it.
+        The address of its scheduler; empty for processes of this machine, and where a worker says
+        it.
     problem : str
         What is wrong.
     cure : str, optional
@@ -463,7 +464,9 @@ class ClusterError(CnpRouterError):
         self.scheduler = scheduler
         self.problem = problem
         self.cure = cure
-        super().__init__(_message(f"cluster {scheduler}".strip(), problem, cure))
+        super().__init__(
+            _message(f"cluster {scheduler}" if scheduler else "workers", problem, cure)
+        )
 
 
 class MissingExtraError(CnpRouterError, ImportError):

@@ -161,9 +161,18 @@ class LocalPool(Pool):
             with _Processes.shared(self.n_workers) as n_jobs:
                 yield from Parallel(return_as="generator", n_jobs=n_jobs)(calls)
         except BrokenExecutor as exc:
-            problem = f"a process that works has ended, or could not take its work: {exc}"
-            cure = "a model that has been saved again since it was loaded must be loaded again"
-            raise ClusterError("", problem, cure=cure) from exc
+            raise _broken(exc) from exc
+
+
+def _broken(exc: BrokenExecutor) -> ClusterError:
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    if isinstance(exc, TerminatedWorkerError):
+        problem = "a process that works has ended: it was killed, perhaps for want of memory"
+        return ClusterError("", problem, cure="try again, with fewer n_jobs")
+    problem = f"a process cannot take its work: {str(exc).partition(chr(10))[0]}"
+    cure = "a model that has been saved again since it was loaded must be loaded again"
+    return ClusterError("", problem, cure=cure)
 
 
 class _Processes:

@@ -54,7 +54,8 @@ def check_requests(
     days = _several("dates", "dates", dates, lambda day: check_date("date", day))
     if len(days) != len(asked):
         raise InputError(
-            f"there are {len(days)} dates for {len(asked)} requests (give one for each, or None)"
+            f"dates must be as many as requests, got {len(days)} for {len(asked)} (give one for each, "
+            "or None)"
         )
     return asked, days
 

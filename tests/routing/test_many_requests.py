@@ -122,7 +122,7 @@ class TestMany:
             (7, {}, "requests must be a list of requests, got 7"),
             (["a map", " "], {}, r"requests\[1\]: a request must not be blank, got ' '"),
             (["a map", None], {}, r"requests\[1\]: a request must be a string, got None"),
-            (["a map"], {"dates": [DAY, DAY]}, "there are 2 dates for 1 requests"),
+            (["a map"], {"dates": [DAY, DAY]}, "dates must be as many as requests, got 2 for 1"),
             (["a map"], {"dates": ["2012"]}, r"dates\[0\]: date must be a datetime.date, got"),
             (
                 ["a map"],
@@ -250,7 +250,8 @@ class TestInProcesses:
         assert "this process was forked from one that shares out work" in caplog.text
 
     def test_a_process_that_ends_is_said(self):
-        with pytest.raises(ClusterError, match="a process that works has ended"):
+        said = "^workers: a process that works has ended: it was killed, .*fewer n_jobs"
+        with pytest.raises(ClusterError, match=said):
             Ending().route_many(["x"] * 6, n_jobs=2)
 
     @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
