@@ -54,8 +54,7 @@ def check_requests(
     days = _several("dates", "dates", dates, lambda day: check_date("date", day))
     if len(days) != len(asked):
         raise InputError(
-            f"dates must be as many as requests, got {len(days)} for {len(asked)} (give one for each, "
-            "or None)"
+            f"dates must be as many as requests, got {len(days)} for {len(asked)} (or give None)"
         )
     return asked, days
 
