@@ -7,12 +7,11 @@ from itertools import islice
 from typing import Any
 
 from cnp_router.catalog import Api
-from cnp_router.text.tokenise import split_identifier, words
+from cnp_router.text.tokenise import split_identifier
 
 __all__ = ["specification_text"]
 
 _SERVER = "__"  # ids of tools from several servers are server__tool
-_SHORTEST = 3  # characters of a word of an id
 _DEPTH = 4  # schemas may be nested without end,
 _MOST = 1_000  # and name more than anyone reads
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
@@ -20,39 +19,29 @@ _KEYWORDS = {"properties", "$ref", "$defs", *_ALTERNATIVES}
 
 
 def specification_text(api: Api, *, with_server: bool = True) -> str:
-    """Return what an API says of itself: name, id, server, description, categories, parameters.
+    """Return what an API says of itself: name, server, description, categories, parameters.
 
-    Identifiers are given split, too. Of an id those words count that the name does not have, since
-    who sees ids asks for them; not counters and abbreviations. Of parameters the names and
-    descriptions count, of a JSON Schema as well as of a plain mapping of name to type. Without the
-    server, tools of several servers can be compared by what they do.
+    Identifiers are given split, too. Of parameters the names and descriptions count, of a JSON
+    Schema as well as of a plain mapping of name to type. Without the server, tools of several
+    servers can be compared by what they do.
 
     Examples
     --------
     >>> specification_text(Api("w", "GetWeather", "Forecasts.", ("Weather",)))
     'GetWeather Get Weather . Forecasts. . Weather'
-    >>> specification_text(Api("boxtrace", "Container Trace", "Where it is."))
-    'Container Trace . boxtrace . Where it is.'
     >>> specification_text(Api("git__log", "log", "Lists commits.", parameters={"maxCount": "int"}))
     'log . git . Lists commits. . max Count'
     """
-    has_server = _SERVER in api.id.strip("_")
-    server, _, own = api.id.partition(_SERVER) if has_server else ("", "", api.id)
-    named = words(api.name)
+    has_server = with_server and _SERVER in api.id.strip("_")
+    server = api.id.partition(_SERVER)[0] if has_server else ""
     parts = (
         " ".join(dict.fromkeys([api.name, split_identifier(api.name)])),
-        " ".join(word for word in words(own) if _tells(word) and word not in named),
-        split_identifier(server) if with_server else "",
+        split_identifier(server),
         api.description,
         " , ".join(api.categories),
         " ".join(dict.fromkeys(islice(_said(api.parameters or {}), _MOST))),
     )
     return " . ".join(part for part in parts if part)
-
-
-def _tells(word: str) -> bool:
-    """Whether a word of an id is more than a counter or an abbreviation."""
-    return word.isalpha() and len(word) >= _SHORTEST
 
 
 def _said(parameters: Mapping[str, Any]) -> Iterator[str]:
