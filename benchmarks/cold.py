@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks import data
-from benchmarks.report import environment, heading, number, table
+from benchmarks.report import environment, heading, table_of
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation import evaluate
 from cnp_router.history import History
@@ -51,8 +50,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print("Past requests use nothing but the most used APIs, and so do the warm requests; cold")
     print("ones need none of these. Confident: at the default threshold; covered: all that such")
     print("a request needs is among the recipients.\n", flush=True)
-    uses = Counter(api for mashup in splits.train for api in mashup.apis)
-    most_used = sorted(uses, key=lambda api: (-uses[api], api))
+    most_used = data.most_used(splits.train)
     results = []
     for share, size in _HISTORIES:
         names = most_used[: max(round(share * len(most_used)), 1)]
@@ -90,11 +88,5 @@ def _asked(
                 about = {"split": split, "kind": kind, "router": name, "n": len(requests)}
                 found.append({**about, **figures})
     found.sort(key=lambda row: (row["split"], row["kind"] == "cold"))
-    rows = [[_cell(value) for value in row.values()] for row in found]
-    if found:
-        table([list(found[0]), *rows])
+    table_of(found)
     return found
-
-
-def _cell(value: Any) -> str:
-    return str(value) if isinstance(value, str | int) else number(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ __all__ = [
     "limited",
     "load",
     "load_limited",
+    "most_used",
     "rolling",
 ]
 
@@ -85,6 +87,12 @@ def load_limited(folder: Path | None, held_out: int, limit: int, seed: int = 0) 
     splits = _folder(folder) if folder is not None else _plain_sample(held_out, seed)
     known = {name: h.known_to(splits.catalog) for name, h in splits.held_out.items()}
     return replace(splits, held_out={name: limited(h, limit, seed) for name, h in known.items()})
+
+
+def most_used(history: History) -> list[str]:
+    """Return the APIs that a history uses, those that most mashups use first."""
+    uses = Counter(api for mashup in history for api in mashup.apis)
+    return sorted(uses, key=lambda api: (-uses[api], api))
 
 
 def rolling(history: History, seed: int = 0) -> list[Origin]:

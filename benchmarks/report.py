@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from cnp_router.evaluation import Table
 from cnp_router.version import __version__
 
-__all__ = ["environment", "heading", "number", "table"]
+__all__ = ["environment", "heading", "number", "table", "table_of"]
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "joblib")
 
@@ -40,6 +40,16 @@ def table(rows: Sequence[Sequence[str]]) -> None:
     """Print a table, the head first."""
     head, *others = rows
     print(f"{Table('', tuple(head), tuple(map(tuple, others))).markdown()}\n", flush=True)
+
+
+def table_of(found: Sequence[Mapping[str, str | int | float | None]]) -> None:
+    """Print what was found as a table, with a row for each: all have the same keys, the titles."""
+    rows = [
+        [str(value) if isinstance(value, str | int) else number(value) for value in one.values()]
+        for one in found
+    ]
+    if rows:
+        table([list(found[0]), *rows])
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import data
+from benchmarks.measures import auroc, share_true
 from benchmarks.report import environment, heading, number, table
 from cnp_router import datasets
 from cnp_router.catalog import Catalog
@@ -128,8 +129,8 @@ def _marks(found: Mapping[str, Any], unseen: Sequence[Mapping[str, Any]]) -> Ite
         for cut, least in zip(_CUTS, (0.85, 0.75), strict=True):
             yield Mark(f"confident, {split}, {cut}", cuts[cut]["confident"], least=least)
     for split, figures in found["restricted"].items():
-        auroc = figures["AUROC"]["confidence"]
-        yield Mark(f"AUROC, needed categories outside `among`, {split}", auroc, least=0.9)
+        told_apart = figures["AUROC"]["confidence"]
+        yield Mark(f"AUROC, needed categories outside `among`, {split}", told_apart, least=0.9)
         for title in ("confidence, held out", "confidence, even mix"):
             error = figures["calibration"][title]["ece"]
             yield Mark(f"calibration of {title}, {split}", error, most=0.05)
@@ -170,8 +171,8 @@ def _out_of_scope(
     for half, texts in halves.items():
         for group, asked in _groups(texts, seed):
             said = ask([Request(text) for text in asked])
-            sure = _share(routing.is_confident for routing in said)
-            none = _share(not routing.fits for routing in said)
+            sure = share_true(routing.is_confident for routing in said)
+            none = share_true(not routing.fits for routing in said)
             figures.setdefault(half, {})[group] = {
                 "texts": len(asked),
                 "confident": sure,
@@ -211,19 +212,13 @@ def _in_scope(ask: Ask, held_out: Mapping[str, History]) -> dict[str, Any]:
     for split, history in held_out.items():
         for title, cut in _CUTS.items():
             said = ask([Request(cut(m.description), m.date) for m in history])
-            sure = _share(routing.is_confident for routing in said)
-            none = _share(not routing.fits for routing in said)
+            sure = share_true(routing.is_confident for routing in said)
+            none = share_true(not routing.fits for routing in said)
             figures.setdefault(split, {})[title] = {"confident": sure, "nothing fits": none}
             rows.append([split, title, number(sure), number(none)])
     print("Held-out requests: the same shares.\n")
     table([["requests", "length", "confident", "nothing fits"], *rows])
     return figures
-
-
-def _share(answers: Iterable[bool]) -> float | None:
-    """Return the share that is true; None of nothing."""
-    values = list(answers)
-    return sum(values) / len(values) if values else None
 
 
 def _first_words(text: str) -> str:
@@ -249,19 +244,19 @@ def _restricted(ask: Ask, catalog: Catalog, held_out: Mapping[str, History]) -> 
         mashups = [mashup for mashup, _ in pairs]
         there = [_judged(r, m, is_served=True) for r, m in zip(among_all, mashups, strict=True)]
         gone = [_judged(r, m, is_served=False) for r, m in zip(among_others, mashups, strict=True)]
-        auroc = {
-            name: _auroc([getattr(j, name) for j in there], [getattr(j, name) for j in gone])
+        told_apart = {
+            name: auroc([getattr(j, name) for j in there], [getattr(j, name) for j in gone])
             for name in ("confidence", "answerable")
         }
-        confident = _share(judged.is_confident for judged in gone)
-        rows.append([split, *(number(value) for value in auroc.values()), number(confident)])
+        confident = share_true(judged.is_confident for judged in gone)
+        rows.append([split, *(number(value) for value in told_apart.values()), number(confident)])
         calibration = {
             "confidence, held out": _reliability(there, "confidence", "is_covered"),
             "confidence, even mix": _reliability([*there, *gone], "confidence", "is_covered"),
             "answerable, even mix": _reliability([*there, *gone], "answerable", "is_served"),
         }
         tables += [(f"{title}, {split}", found) for title, found in calibration.items()]
-        figures[split] = {"AUROC": auroc, "confident": confident, "calibration": calibration}
+        figures[split] = {"AUROC": told_apart, "confident": confident, "calibration": calibration}
     print("The same requests with the needed APIs, and all of their main categories, outside")
     print("`among`: how well the two are told apart (AUROC), and the share still confident.\n")
     table([["requests", "by confidence", "by answerable", "confident without"], *rows])
@@ -291,16 +286,6 @@ def _judged(routing: Routing, mashup: Mashup, *, is_served: bool) -> Judged:
     return Judged(
         routing.confidence, routing.answerable, routing.is_confident, is_covered, is_served
     )
-
-
-def _auroc(positive: Iterable[float], negative: Iterable[float]) -> float | None:
-    """Return how probably a positive is above a negative; None without one of each."""
-    from sklearn.metrics import roc_auc_score
-
-    above, below = list(positive), list(negative)
-    if not above or not below:
-        return None
-    return float(roc_auc_score([1] * len(above) + [0] * len(below), above + below))
 
 
 def _reliability(judged: Sequence[Judged], said: str, true: str) -> dict[str, Any]:
@@ -377,12 +362,12 @@ def _unseen(splits: data.Splits, options: argparse.Namespace, pool: Pool) -> lis
             "removed": sorted(removed),
             "requests": len(inside),
             "of removed categories": len(outside),
-            "AUROC": _auroc([r.confidence for r in inside], [r.confidence for r in outside]),
-            "AUROC of answerable": _auroc(
+            "AUROC": auroc([r.confidence for r in inside], [r.confidence for r in outside]),
+            "AUROC of answerable": auroc(
                 [r.answerable for r in inside], [r.answerable for r in outside]
             ),
-            "confident": _share(r.is_confident for r in inside),
-            "confident without": _share(r.is_confident for r in outside),
+            "confident": share_true(r.is_confident for r in inside),
+            "confident without": share_true(r.is_confident for r in outside),
         }
         figures.append(found)
         rows.append(

@@ -170,9 +170,9 @@ def _broken(exc: BrokenExecutor) -> ClusterError:
     if isinstance(exc, TerminatedWorkerError):
         problem = "a process that works has ended: it was killed, perhaps for want of memory"
         return ClusterError("", problem, cure="try again, with fewer n_jobs")
-    problem = f"a process cannot take its work: {str(exc).partition(chr(10))[0]}"
+    said = str(exc).partition("\n")[0]
     cure = "a model that has been saved again since it was loaded must be loaded again"
-    return ClusterError("", problem, cure=cure)
+    return ClusterError("", f"a process cannot take its work: {said}", cure=cure)
 
 
 class _Processes:

@@ -267,9 +267,14 @@ class Corpus(Part):
         return 0.0 if UNKNOWN in (day, self.newest) else (day - self.newest) / MONTH
 
     @cached_property
-    def keeps_all(self) -> bool:
-        """Whether of what each past request used something is in the catalog."""
-        return bool((np.diff(self.usage.indptr) > 0).all())
+    def serves(self) -> NDArray[np.bool_]:
+        """Of which past requests something that they used is in the catalog."""
+        return np.asarray(np.diff(self.usage.indptr) > 0)
+
+    @cached_property
+    def serves_all(self) -> bool:
+        """Whether that is so of each."""
+        return bool(self.serves.all())
 
     @cached_property
     def share_lost(self) -> float:

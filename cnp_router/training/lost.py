@@ -22,7 +22,7 @@ def lost(
     have been renamed.
     """
     is_empty = np.diff(usage.indptr) == 0
-    is_new = is_empty & (np.diff(before.usage.indptr) > 0)
+    is_new = is_empty & before.serves
     still = np.where(is_empty, before.lost, 0)
     if not is_new.any():
         return still.astype(np.float32)

@@ -38,6 +38,7 @@ from cnp_router.training.views import (
 __all__ = ["LearnedScores", "Scoring"]
 
 _OF_THE_ROUTER = {"apis", "probabilities", "evidence", "group_of", "batch", "views", "decision"}
+_MOST_AGAIN = 1_000  # past requests that say the same
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 
 
@@ -213,34 +214,40 @@ class Scoring:
         evidence = self.answerable.evidences(told, texts, found, ranked)
         served = self.answerable.probabilities(evidence)
         corpus = self.views.corpus
-        pointers = corpus.usage.indptr
         for row, request in enumerate(requests):
-            rows, similarity = near[row].rows, near[row].similarity
             # Something served what says nearly the same, however strange it sounds.
-            serving = pointers[rows + 1] > pointers[rows]  # what did may be removed
-            likeness = min(float(similarity[serving].max(initial=0.0)), 1.0)
+            serving = corpus.serves[near[row].rows]  # what did may be removed
+            likeness = min(float(near[row].similarity[serving].max(initial=0.0)), 1.0)
             if likeness >= _REPEAT:
                 served[row] = max(served[row], likeness * told[row, 2])
             again = self._again(request)
             if corpus.share_lost:
-                lost = share_lost(similarity, corpus.lost[rows] > 0, corpus.share_lost)
-                lost = max(lost, corpus.lost[again].min(initial=1.0)) if len(again) else lost
-                is_new = corpus.fitted[found[row].positions] == 0
-                served[row] *= 1 - lost * (1 - ranked[row][is_new].max(initial=0.0))
+                served[row] *= 1 - self._lost(near[row], again, found[row], ranked[row])
             # The same text again may have no known word, and so no neighbour.
             if len(again):
-                served[row] = max(served[row], np.mean(pointers[again + 1] > pointers[again]))
+                served[row] = max(served[row], corpus.serves[again].mean())
         return served
 
     def _again(self, request: str) -> NDArray[np.intp]:
-        """Return which past requests say the same: of a log that says it very often, one.
+        """Return which past requests say the same: of a log that says it very often, some.
 
-        All of them where they may not tell the same, since what served some was removed.
+        One tells as much as all where nothing was removed that served any.
         """
         corpus = self.views.corpus
-        there = (p for p in self.history.each_asked(request) if p < corpus.usage.shape[0])
-        most = 1 if corpus.keeps_all else None
+        there = (p for p in self.history.each_asked(request) if p < len(corpus.serves))
+        most = 1 if corpus.serves_all else _MOST_AGAIN
         return np.array(list(itertools.islice(there, most)), dtype=np.intp)
+
+    def _lost(
+        self, near: Neighbours, again: NDArray[np.intp], found: Candidates, p: NDArray[Any]
+    ) -> float:
+        """Return the probability that what would serve a request is gone, and nothing new does."""
+        corpus = self.views.corpus
+        share = share_lost(near.similarity, corpus.lost[near.rows] > 0, corpus.share_lost)
+        if len(again):
+            share = max(share, float(corpus.lost[again].min()))
+        is_new = corpus.fitted[found.positions] == 0
+        return share * (1 - float(p[is_new].max(initial=0.0)))
 
     def _compound(
         self, request: str, day: NDArray[Any], positions: NDArray[Any], whole: NDArray[Any]

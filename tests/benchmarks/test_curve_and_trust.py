@@ -193,7 +193,8 @@ def test_a_catalog_without_categories(main, sample, folder, tmp_path, capsys):
 
 def test_a_reliability_table(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
-    from benchmarks.trust import Judged, Mark, _auroc, _reliability
+    from benchmarks.measures import auroc
+    from benchmarks.trust import Judged, Mark, _reliability
 
     judged = [
         Judged(0.95, 1.0, True, True, True),
@@ -205,8 +206,8 @@ def test_a_reliability_table(monkeypatch):
     assert [one["requests"] for one in found["bins"]] == [1, 3]
     assert found["bins"][1]["share"] == pytest.approx(2 / 3)
     assert found["ece"] == pytest.approx((0.05 + (2.86 - 2)) / 4)
-    assert _auroc([0.9, 0.8], [0.1, 0.85]) == 0.75
-    assert _auroc([0.9], []) is None
+    assert auroc([0.9, 0.8], [0.1, 0.85]) == 0.75
+    assert auroc([0.9], []) is None
     assert Mark("x", 0.04, most=0.05).row()[3] == "pass"
     assert Mark("x", 0.06, most=0.05).row()[3] == "FAIL"
     assert Mark("x", 0.06, least=0.05).row()[1:] == ["0.060", "at least 0.05", "pass"]
