@@ -52,6 +52,7 @@ from cnp_router.packing import (
 
 __all__ = [
     "MANIFEST",
+    "check_place",
     "check_target",
     "generation_of",
     "how_to_fit",
@@ -247,29 +248,34 @@ def is_model(folder: Path) -> bool:
     return json.dumps(FORMAT) in text
 
 
-def check_target(target: Path, overwrite: bool) -> None:
-    """Raise what `save_model` would, if something is in its way: before a long fit, say.
+def check_place(place: Path) -> None:
+    """Raise InputError if something is there that is no model, nor what is kept beside one.
 
-    An empty folder can be saved to, and one of what a killed save left, or what was observed.
+    What a killed save left is not in the way, nor is an empty folder.
     """
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
-            target.lstat()  # it says what os.path.lexists does not, such as a name too long
-        there, home = os.path.lexists(target), target.parent.is_dir()
-        is_folder = target.is_dir()
+            place.lstat()  # it says what os.path.lexists does not, such as a name too long
         # First the folder, at one look: somebody may be saving there for the first time.
-        found = [path.name for path in target.iterdir()] if is_folder else []
-        bare = is_folder and all(_is_of_a_save(name) or is_kept_beside(name) for name in found)
-        model = is_model(target)
+        found = [path.name for path in place.iterdir()] if place.is_dir() else [""]
+        bare = all(_is_of_a_save(name) or is_kept_beside(name) for name in found)
+        is_ours = bare or is_model(place) or not os.path.lexists(place)
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-        raise DataFileError(target, f"cannot be written: {_reason(exc)}") from exc
-    if there and (target.is_symlink() or not (model or bare)):
-        raise InputError(f"{target}: something that is not a model is there (choose another place)")
-    if model and not overwrite:
+        raise DataFileError(place, f"cannot be written: {_reason(exc)}") from exc
+    if not is_ours:
+        raise InputError(f"{place}: something that is not a model is there (choose another place)")
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raise what `save_model` would, if something is in its way: before a long fit, say."""
+    check_place(target)
+    if target.is_symlink():
+        raise InputError(f"{target}: a link is there (give the folder itself, or another place)")
+    if is_model(target) and not overwrite:
         raise InputError(f"{target}: a model is there already (choose another place or overwrite)")
-    if not home:
+    if not target.parent.is_dir():
         raise DataFileError(target, "its folder does not exist", cure="create it first")
-    if not os.access(target if there else target.parent, os.W_OK | os.X_OK):
+    if not os.access(target if target.exists() else target.parent, os.W_OK | os.X_OK):
         raise DataFileError(target, "cannot be written: Permission denied")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli.cache import sample_router
-from cnp_router.exceptions import InputError, ModelNotFoundError
-from cnp_router.kept_beside import ONLINE_FILE, is_kept_beside
+from cnp_router.exceptions import ModelNotFoundError
+from cnp_router.kept_beside import ONLINE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,15 +27,11 @@ if TYPE_CHECKING:
 
 def online_file(model: Path) -> Path:
     """Return where to write what is observed: in the folder of a model, or in a new one."""
-    from cnp_router.storage import is_model
+    from cnp_router.storage import check_place
 
     file = model / ONLINE_FILE
-    ours = file.exists() or is_model(model) or not model.exists()
-    # A killed `observe` leaves files named after the store before there is one.
-    if not ours and not (
-        model.is_dir() and all(is_kept_beside(each.name) for each in model.iterdir())
-    ):
-        raise InputError(f"{model}: something that is not a model is there (choose another place)")
+    if not file.exists():
+        check_place(model)
     return file
 
 

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from cnp_router.text.sparse_rows import counted_rows
 from cnp_router.text.tokenise import ANALYZERS, grams_of, standing_words
 
-__all__ = ["Analyzer", "TermCounts", "blocks", "evenly", "is_pair", "runs_of_words", "word_runs"]
+__all__ = [
+    "Analyzer",
+    "TermCounts",
+    "blocks",
+    "evenly",
+    "first_terms",
+    "is_pair",
+    "runs_of_words",
+    "word_runs",
+]
 
 Analyzer = Literal["word", "content", "character"]
 
@@ -31,6 +40,20 @@ def blocks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 def is_pair(term: str, analyzer: Analyzer) -> bool:
     """Tell a pair of words from a word, and from a run of characters."""
     return analyzer != "character" and " " in term
+
+
+def first_terms(
+    terms: Sequence[str], counts: Sequence[int] | NDArray[Any], most: int, analyzer: Analyzer
+) -> list[int]:
+    """Return the places of the terms to keep of too many: words first, then what most texts have.
+
+    Examples
+    --------
+    >>> first_terms(["map", "map of", "sms"], [2, 3, 1], 2, "word")
+    [0, 2]
+    """
+    order = sorted(range(len(terms)), key=lambda i: (is_pair(terms[i], analyzer), -counts[i]))
+    return sorted(order[:most])
 
 
 def evenly(n: int, most: int) -> range | NDArray[np.intp]:
@@ -133,22 +156,23 @@ class TermCounts:
         """Return terms in alphabetical order, the idf of each, and that of a term of no text.
 
         Of telling texts rare pairs of words are kept, too, if `telling_pairs`. Of more than
-        `max_terms` single words come first, then what most texts have.
+        `max_terms` those are kept that `first_terms` says.
         """
         terms = list(self._numbers)
 
-        def is_one(i: int) -> bool:
-            return not is_pair(terms[i], self.analyzer)
-
         is_kept = self._counts >= min_df
-        is_kept[[i for i in self._telling if telling_pairs or is_one(i)]] = True
-        kept = sorted(np.flatnonzero(is_kept).tolist(), key=terms.__getitem__)
-        if len(kept) > max_terms:
-            most = sorted(kept, key=lambda i: (not is_one(i), -self._counts[i]))
-            kept = sorted(most[:max_terms], key=terms.__getitem__)
-        idf = 1 + np.log((1 + self.n_texts) / (1 + self._counts[kept]))
+        telling = list(self._telling)
+        if not telling_pairs:
+            telling = [i for i in telling if not is_pair(terms[i], self.analyzer)]
+        is_kept[telling] = True
+        kept = np.array(sorted(np.flatnonzero(is_kept).tolist(), key=terms.__getitem__), dtype=int)
+        names, counts = [terms[i] for i in kept], self._counts[kept]
+        if len(names) > max_terms:
+            first = first_terms(names, counts, max_terms, self.analyzer)
+            names, counts = [names[i] for i in first], counts[first]
+        idf = 1 + np.log((1 + self.n_texts) / (1 + counts))
         rare = 1 + math.log(1 + self.n_texts)
-        return [terms[i] for i in kept], idf.astype(np.float32), rare
+        return names, idf.astype(np.float32), rare
 
     def _distinct(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return the numbers of the terms of texts, each once a text."""

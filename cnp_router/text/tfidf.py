@@ -10,7 +10,6 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -29,6 +28,7 @@ from cnp_router.text.term_counts import (
     Analyzer,
     TermCounts,
     blocks,
+    first_terms,
     is_pair,
     runs_of_words,
     word_runs,
@@ -158,12 +158,12 @@ class TfidfEncoder:
         ['map', 'song', 'bar', 'map bar']
         """
         counts = self._counted_texts(texts)
-        is_two = partial(is_pair, analyzer=self.analyzer)
         unknown = (term for term in counts if term not in self._column)
-        new = sorted(term for term in unknown if pairs or not is_two(term))
+        new = sorted(term for term in unknown if pairs or not is_pair(term, self.analyzer))
         room = max(self.max_terms - len(self.terms_), 0)
         if len(new) > room:
-            new = sorted(sorted(new, key=lambda term: (is_two(term), -counts[term]))[:room])
+            first = first_terms(new, [counts[term] for term in new], room, self.analyzer)
+            new = [new[i] for i in first]
         if not new:
             return self
         once = np.full(len(new), self.rare_ - math.log(2), dtype=np.float32)

@@ -212,9 +212,10 @@ class TestSaving:
             (place / name).write_text('{"name": "An extension"}', encoding="utf-8")
         with pytest.raises(InputError) as caught:
             little.save(place, overwrite=overwrite)
-        assert str(caught.value) == (
-            f"{place}: something that is not a model is there (choose another place)"
-        )
+        told = "something that is not a model is there (choose another place)"
+        if kind == "a link":
+            told = "a link is there (give the folder itself, or another place)"
+        assert str(caught.value) == f"{place}: {told}"
         assert inside(tmp_path) == ["model", "place"]
         if kind == "a file":
             assert place.read_text(encoding="utf-8") == "mine"
