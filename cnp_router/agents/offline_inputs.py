@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cnp_router.agents.fill_inputs import FillInputs
 from cnp_router.agents.meaning import kind_of, meant_by, types_of
 from cnp_router.agents.parameters import Parameter, parameters_of
-from cnp_router.agents.said import Said, Value
+from cnp_router.agents.said import COUNTING, Said, Value
 from cnp_router.text.stop_words import STOP_WORDS
-from cnp_router.text.tokenise import split_identifier
+from cnp_router.text.tokenise import singular, split_identifier
 
 __all__ = ["certain_inputs"]
 
@@ -42,14 +43,15 @@ def certain_inputs(task: FillInputs) -> dict[str, Any]:
 
     Of each parameter that is not given it takes the first of: what request or job say beside its
     name ("limit: 5"), the one value it may have, a value of its enumeration that is named, the key
-    of the same name in a result, the value of its kind that is said (a URL, an e-mail address, a
-    path, a date, a time, a time zone, a number), where it came from in most calls before, for what
-    is required the one field of a result that means the same (``lat`` is a latitude, an e-mail
-    address is one whatever it is called), its default. A single text that is then still required
-    gets what stands in quotation marks or, if it is one of free words, the job or the request; one
-    that carries words to others, such as a body or a message, gets the results that the job waits
-    for, if there are any. What is offered, and nobody said is to be used, gives only what is
-    required and what neither the job says nor those results have: the most similar first.
+    of the same name in a result, a number that stands beside a word of its name ("5 days"), the
+    value of another kind that is said (a URL, an e-mail address, a path, a date, a time, a time
+    zone), where it came from in most calls before, for what is required the one field of a result
+    that means the same (``lat`` is a latitude, an e-mail address is one whatever it is called), its
+    default. A single text that is then still required gets what stands in quotation marks or, if it
+    is one of free words, the job or the request; one that carries words to others, such as a body
+    or a message, gets the results that the job waits for, if there are any. What is offered, and
+    nobody said is to be used, gives only what is required and what neither the job says nor those
+    results have: the most similar first.
 
     Examples
     --------
@@ -160,25 +162,39 @@ class _Certain:
         for parameter in self.open:
             if (kind := kind_of(parameter)) is not None:
                 kinds.setdefault(kind, []).append(parameter)
+        self.numbers(kinds.pop("number", []))
         for kind, parameters in kinds.items():
             required = [parameter for parameter in parameters if parameter.is_required]
-            wanted = required or ([] if kind == "number" else parameters)
+            wanted = required or parameters
             for parameter in wanted:
-                found = self.ofkind_of(kind, parameter, alone=len(wanted) == 1)
+                found = self.of_kind(kind, parameter, alone=len(wanted) == 1)
                 if found and types_of(parameter.schema) == {"array"}:
                     self.take(parameter, [value.value for value in found])
                 elif len(found) == 1:
                     self.take(parameter, found[0].value)
 
-    def ofkind_of(self, kind: str, parameter: Parameter, *, alone: bool) -> list[Value]:
+    def numbers(self, parameters: Sequence[Parameter]) -> None:
+        """Fill numbers by those that are said beside the name: a lone one may be of anything."""
+        found = {each.name: self.of_kind("number", each, alone=False) for each in parameters}
+        claims = Counter(value for values in found.values() for value in values)
+        for parameter in parameters:
+            values = found[parameter.name]
+            if len(values) == 1 and claims[values[0]] == 1:
+                self.take(parameter, values[0].value)
+
+    def of_kind(self, kind: str, parameter: Parameter, *, alone: bool) -> list[Value]:
         """Return what is said of a kind, and could be meant by a parameter."""
         whole = "integer" in types_of(parameter.schema)
+        words = _words(parameter.name)
+        ways = [way for way in (_FROM, _TO) if words & way]
+        names = {singular(word) for word in words}
+        if words <= COUNTING:  # delete_entry(number): "entry 5"
+            names |= {singular(word) for word in _words(self.task.api.name)}
         for said in self.said:
             values = [v for v in said.of(kind) if not whole or isinstance(v.value, int)]
             if values:
-                words = frozenset(split_identifier(parameter.name).lower().split())
-                ways = [way for way in (_FROM, _TO) if words & way]
                 placed = [value for value in values if ways and value.before in ways[0]]
+                placed = placed or [value for value in values if names.intersection(value.of)]
                 return placed or (values if alone else [])
         return []
 
@@ -209,6 +225,10 @@ class _Certain:
                 self.take(parameter, {"$text": "\n".join(f"{{{job}#}}" for job in results)})
             else:
                 self.take(parameter, self.task.job or self.task.request)
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(split_identifier(name).replace("-", " ").lower().split())
 
 
 def _each(value: Any) -> list[Any]:

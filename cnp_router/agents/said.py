@@ -7,15 +7,19 @@ import re
 import zoneinfo
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["Said", "Value"]
+from cnp_router.text.tokenise import singular
+
+__all__ = ["COUNTING", "Said", "Value"]
 
 _MOST_READ = 10_000  # characters
 _QUOTED = r"\"([^\"\n]+)\"|“([^”\n]+)”|「([^」\n]+)」|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)"
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?"
+_NUMBER = re.compile(r"(?<![\w.])-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9:/])")
 # What stands within a value of one kind is not looked for in those after it.
 _KINDS = (
     ("url", re.compile(r"https?://[^\s\"'<>“”「」`]+")),
@@ -31,16 +35,23 @@ _KINDS = (
             r"|(?<![\w/])\w[\w-]*(?:/[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}\b"
         ),
     ),
-    ("number", re.compile(r"(?<![\w.])-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9:/])")),
+    ("number", _NUMBER),
 )
 _BEFORE = re.compile(r"(\w+)\W*$")
+# Of a number: "room 5", "room no. 5", "5 days". One of several, "3 to 5 days", is of no word.
+_NOUN = re.compile(r"(?i)(?:([^\W\d]+)[\s:=#-]+)?([^\W\d]+)(?:(?<=\bn[or])\.)?[\s:=#-]*$")
+_UNIT = re.compile(r"[\s-]*([^\W\d]+)")
+COUNTING = frozenset({"id", "no", "nr", "num", "number"})
+_LISTED = re.compile(r"(?:[\s,;/&\u2013-]|\b(?:and|or|to|until|through)\b)+")
 
 
-class Value(NamedTuple):
-    """A value, and the word before it in lower case."""
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value, the word before it in lower case, and those that may say what a number is of."""
 
     value: Any
     before: str
+    of: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Said:
@@ -51,6 +62,8 @@ class Said:
     >>> said = Said('Convert 16:30 from Asia/Tokyo to Europe/Berlin, and save "it" in /tmp/a.txt.')
     >>> said.of("zone")
     [Value(value='Asia/Tokyo', before='from'), Value(value='Europe/Berlin', before='to')]
+    >>> [(number.value, number.of) for number in Said("Room no. 5 for 3 days.").of("number")]
+    [(5, ('no', 'room', 'for')), (3, ('for', 'day'))]
     >>> [value.value for kind in ("time", "quoted", "path") for value in said.of(kind)]
     ['16:30', 'it', '/tmp/a.txt']
     """
@@ -60,8 +73,8 @@ class Said:
         self.kinds: dict[str, list[Value]] = {"quoted": list(_values(_QUOTED, self.text))}
         rest = self.text
         for kind, pattern in _KINDS:
-            found = [*_values(pattern, rest, kind)]
-            self.kinds[kind] = list({value.value: value for value in found}.values())
+            found = [*(_numbers(rest) if kind == "number" else _values(pattern, rest, kind))]
+            self.kinds[kind] = list({(value.value, value.of): value for value in found}.values())
             taken = {str(value.value) for value in found}
             rest = pattern.sub(lambda m, t=taken: _blank(m[0], t), rest)  # type: ignore[misc]
 
@@ -87,6 +100,28 @@ def _values(pattern: str | re.Pattern[str], text: str, kind: str = "") -> Iterat
         if value is not None:
             before = _BEFORE.search(text[max(match.start() - 30, 0) : match.start()])
             yield Value(value, before[1].lower() if before else "")
+
+
+def _numbers(text: str) -> Iterator[Value]:
+    """Yield the numbers in a text, each with the words beside it that say what it is of."""
+    found = list(_NUMBER.finditer(text))
+    edges = [0, *(edge for match in found for edge in match.span()), len(text)]
+    listed = [bool(_LISTED.fullmatch(text, *gap)) for gap in zip(*[iter(edges)] * 2, strict=True)]
+    for place, match in enumerate(found):
+        before = text[max(match.start() - 40, 0) : match.start()]
+        of = [] if listed[place] or listed[place + 1] else _beside(before, text, match.end())
+        word = _BEFORE.search(before)
+        value = _value("number", match[0])
+        yield Value(value, word[1].lower() if word else "", tuple(map(singular, of)))
+
+
+def _beside(before: str, text: str, end: int) -> list[str]:
+    """Return the words that stand right before and after a number."""
+    noun, unit = _NOUN.search(before), _UNIT.match(text, end)
+    words = [] if noun is None else [noun[2].lower()]
+    if noun is not None and noun[1] and words[0] in COUNTING:
+        words.append(noun[1].lower())
+    return words if unit is None else [*words, unit[1].lower()]
 
 
 def _value(kind: str, text: str) -> Any:

@@ -30,6 +30,7 @@ from cnp_router.protocols.ledger import ModelCall
 from cnp_router.records import check_json
 from cnp_router.sources import CallResult
 from cnp_router.sources.input_check import input_check
+from cnp_router.text.prohibition import forbids
 
 __all__ = ["Filled", "Filler"]
 
@@ -41,6 +42,10 @@ _MOST_ENTRIES = 100
 _MOST_IN_ALL = 300
 _LEAST_ENTRIES = 5
 _MOST_OFFERED = 20  # of the outline of what is similar
+_FORBIDDEN = (
+    "the request says what is not to be done, which only a language model understands (say what is "
+    'to be done, give "inputs" in a plan, or use --llm)'
+)
 # What a schema says of an object as a whole can be judged only when all of it is there.
 _OF_THE_WHOLE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "minProperties"}
 _OF_THE_WHOLE |= {"dependencies", "dependentRequired", "dependentSchemas", "unevaluatedProperties"}
@@ -198,6 +203,10 @@ class _Filling:
         )
 
     async def run(self) -> Filled:
+        if self.job.inputs is None and self.api.effects != "reads" and not self.is_understood:
+            for text in (self.job.task, self.request):
+                if forbids(text):
+                    raise self.error(_FORBIDDEN)
         wrong = self.misfit(self.given, whole=False)
         if wrong is not None:
             raise self.error(f"the inputs that the plan gives cannot be used: {wrong}")
@@ -300,8 +309,7 @@ class _Filling:
         if len(missing) == 1 and (said := missing[0].description):
             named += f" ({printable(said, _MOST_SAID)})"
         cure = "name it in the request, or give it in the inputs of the plan"
-        answers = None if self.model is None else unwrapped(self.model, FillInputs.role)
-        if answers is None or isinstance(answers, OfflineChatModel):
+        if not self.is_understood:
             first = printable(missing[0].name, _MOST_SAID)
             cure = (
                 f'write "{first}: ..." in the request, give "inputs" in a plan, or use --llm (an '
@@ -309,6 +317,13 @@ class _Filling:
                 '"email" or "date")'
             )
         return self.error(f"no value for {printable(named, _MOST_SHOWN)}: {cure}")
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether a language model reads the request, not a stand-in."""
+        if self.model is None:
+            return False
+        return not isinstance(unwrapped(self.model, FillInputs.role), OfflineChatModel)
 
     def error(self, problem: str) -> ExecutionError:
         who = f"job {self.job.id!r}, {self.api.id!r}"

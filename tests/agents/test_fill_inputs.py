@@ -21,6 +21,7 @@ from cnp_router.llm.tokens import estimate_request_tokens, estimate_tokens
 from cnp_router.testing import ScriptedChatModel
 
 TEXT = {"type": "string"}
+NUMBER = {"type": "number"}
 
 
 def api(properties, required=(), **more):
@@ -144,8 +145,15 @@ class TestCertain:
                 {"at": {**TEXT, "format": "date-time"}},
                 {"at": "2026-11-22T09:30Z"},
             ),
-            ("The 5 newest", {"n": {"type": "integer"}}, {"n": 5}),
-            ("Add 2.5", {"n": {"type": "number"}}, {"n": 2.5}),
+            ("The newest 5 items", {"max_items": {"type": "integer"}}, {"max_items": 5}),
+            ("Add 2.5 litres", {"litres": {"type": "number"}}, {"litres": 2.5}),
+            (
+                "Keep room no. 4 at 21 degrees",
+                {"room": NUMBER, "degrees": NUMBER},
+                {"room": 4, "degrees": 21},
+            ),
+            ("Heat room 4 for 4 hours", {"room": NUMBER, "hours": NUMBER}, {"room": 4, "hours": 4}),
+            ("From 3 to 5", {"from": NUMBER, "to": NUMBER}, {"from": 3, "to": 5}),
             (
                 "In Fahrenheit",
                 {"unit": {"enum": ["celsius", "fahrenheit"]}},
@@ -176,7 +184,13 @@ class TestCertain:
             ("On 2026-13-40", {"date": TEXT}),
             ("https://a.example and https://b.example", {"url": TEXT}),
             ("3 of 5", {"n": {"type": "integer"}}),
-            ("2.5", {"n": {"type": "integer"}}),
+            ("2.5 rooms", {"rooms": {"type": "integer"}}),
+            ("Pay the customer of order 4711 his money back", {"amount": NUMBER}),
+            ("A quay for a ship of 200 metres", {"quay": NUMBER}),
+            ("Rooms 3 and 4", {"room": NUMBER}),
+            ("3 to 5 days", {"days": NUMBER}),
+            ("Room 3, room 4", {"room": NUMBER}),
+            ("For 3 room days", {"room_days": NUMBER, "room": NUMBER}),
             ("celsius or fahrenheit", {"unit": {"enum": ["celsius", "fahrenheit"]}}),
             ("yes", {"sure": {"type": "boolean"}}),
             ("a day in it", {"x": {"enum": ["a", "in", "it", "AND"]}}),
@@ -186,6 +200,15 @@ class TestCertain:
     )
     def test_what_is_not_certain_is_missing(self, request_, properties):
         assert certain(request_, properties) == ({}, list(properties))
+
+    def test_a_number_that_counts_is_one_of_what_the_tool_is_of(self):
+        def inputs(request):
+            task = FillInputs(request, "", Api("x", "delete_entry", parameters=number))
+            return task.read(certain_inputs(task)).inputs
+
+        number = {"properties": {"number": NUMBER}, "required": ["number"]}
+        assert inputs("Delete entry 5") == inputs("Delete the entry no. 5") == {"number": 5}
+        assert inputs("Delete the entry of 2019") == {}
 
     def test_two_of_a_kind_go_by_the_word_before(self):
         zones = {"source_timezone": TEXT, "target_timezone": TEXT, "time": TEXT}
@@ -199,6 +222,8 @@ class TestCertain:
         number = {"limit": {"type": "integer"}}
         assert certain("The 5 newest", number, []) == ({}, [])
         assert certain("limit=5", number, []) == ({"limit": 5}, [])
+        assert certain("A limit of 5", number, []) == ({}, [])
+        assert certain("At the limit 5", number, []) == ({"limit": 5}, [])
         assert certain("x", {"depth": {"default": 3}, "query": TEXT, "kind": {"const": 1}}, []) == (
             {},
             [],

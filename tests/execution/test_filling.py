@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 
 import pytest
@@ -381,3 +382,32 @@ def test_one_quoted_text_is_not_put_into_two_inputs():
     job = Job("job-1", "Write the file '/tmp/notes/precious.txt'")
     with pytest.raises(ExecutionError, match="no value for 'content'"):
         asyncio.run(Filler(None).fill(job, write, job.task, {}))
+
+
+class TestForbidden:
+    """Without a model, nothing that may write is called for what says what is not to be done."""
+
+    MUST_NOT = "Do not text Bob, to: Bob, body: hi"
+
+    @pytest.mark.parametrize("make", [lambda: None, lambda: offline_model(Catalog([SMS]))])
+    @pytest.mark.parametrize("effects", ["writes", "unknown"])
+    @pytest.mark.parametrize(("task", "request_"), [("Text", MUST_NOT), (MUST_NOT, "Text")])
+    def test_nothing_is_written(self, make, effects, task, request_):
+        api = dataclasses.replace(SMS, effects=effects)
+        with pytest.raises(ExecutionError, match="says what is not to be done"):
+            fill(make(), Job("text", task), api, request_, {})
+
+    def test_a_tool_without_inputs_neither(self):
+        gate = Api("gate__close", "close", parameters={"type": "object", "properties": {}})
+        with pytest.raises(ExecutionError, match="says what is not to be done"):
+            fill(None, Job("gate", "Close it."), gate, "Never close the gate.", {})
+        assert fill(None, Job("gate", "Close it."), gate, "Close the gate.", {}).inputs == {}
+
+    def test_what_reads_is_asked_and_a_model_and_a_plan_are_trusted(self):
+        api = dataclasses.replace(SMS, effects="reads")
+        inputs = {"to": "Bob", "body": "hi"}
+        assert fill(None, Job("text", "Text"), api, self.MUST_NOT, {}).inputs == inputs
+        model = ScriptedChatModel([said(inputs)])
+        assert fill(model, Job("text", "Text"), SMS, self.MUST_NOT, {}).inputs == inputs
+        job = Job("text", "Text", inputs=inputs)
+        assert fill(None, job, SMS, self.MUST_NOT, {}).inputs == inputs
