@@ -43,18 +43,23 @@ def _succeeded(
     return np.asarray(gone[found[alike > TWINS]])
 
 
-def share_lost(similarity: NDArray[np.float32], is_lost: NDArray[np.bool_], usual: float) -> float:
+def share_lost(
+    similarity: NDArray[np.float32], is_lost: NDArray[np.bool_], said: float, usual: float
+) -> float:
     """Return the probability that what would serve a request was removed from the catalog.
 
-    Given are the similarity of past requests, whether each has lost what served it, and the
-    `usual` share that has. It is their share among these, weighted as they vote, as far as that is
-    more than usual: what is like no past request tells nothing.
+    Given are the similarity of past requests, whether each has lost what served it, that of the
+    specification that is most like the request, and the `usual` share that is lost. It is the share
+    that is lost among these, weighted as they vote, as far as that is more than usual: what is like
+    no past request tells nothing.
 
     Examples
     --------
-    >>> share_lost(np.array([0.9, 0.3]), np.array([True, False]), usual=0.1)
+    >>> share_lost(np.array([0.9, 0.3]), np.array([True, False]), said=0.0, usual=0.1)
     0.88...
+    >>> share_lost(np.array([0.2, 0.1]), np.array([True, True]), said=1.0, usual=0.1)
+    0.0
     """
     weight = np.square(similarity)
-    share = float(weight[is_lost].sum() / max(weight.sum(), 1e-12))
+    share = float(weight[is_lost].sum()) / max(float(weight.sum()) + said**2, 1e-12)
     return max(share - usual, 0.0) / (1 - usual) if usual < 1 else share

@@ -243,7 +243,9 @@ class Scoring:
     ) -> float:
         """Return the probability that what would serve a request is gone, and nothing new does."""
         corpus = self.views.corpus
-        share = share_lost(near.similarity, corpus.lost[near.rows] > 0, corpus.share_lost)
+        words = found.features[:, self.views.score_names.index("words")]
+        gone, said = corpus.lost[near.rows] > 0, float(words.max(initial=0.0))
+        share = share_lost(near.similarity, gone, said, corpus.share_lost)
         if len(again):
             share = max(share, float(corpus.lost[again].min()))
         is_new = corpus.fitted[found.positions] == 0

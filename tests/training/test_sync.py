@@ -580,3 +580,25 @@ class TestWithAnEncoder:
         back = router.synced(Catalog(small.catalog[1:])).synced(small.catalog)
         for name, array in router.views[DenseView].state().items():
             np.testing.assert_allclose(back.views[DenseView].state()[name], array, atol=1e-4)
+
+
+def test_what_a_tool_says_of_itself_is_served_by_it_when_most_are_gone():
+    singers = Api("casting", "casting", "Engages singers for roles and finds understudies.")
+    others = {
+        "wardrobe": ("Keeps costumes and has them mended.", "Mend the queen's torn robe", "Sew it"),
+        "tickets": ("Sells seats and refunds them.", "Two seats in the stalls", "Refund my seat"),
+        "pianos": ("Tunes pianos in all rooms.", "Tune the upright", "The grand is out of tune"),
+        "stage": ("Books the stage for rehearsals.", "Book the stage", "When can we rehearse?"),
+    }
+    mashups = [
+        Mashup(f"{name} {place}", text, (name,))
+        for name, (_, *asked) in others.items()
+        for place, text in enumerate(asked)
+    ]
+    mashups += [Mashup("c", "We need a second soprano", (singers.id,))]
+    tools = [singers, *(Api(name, name, says) for name, (says, *_) in others.items())]
+    router = fit_router(Catalog(tools), History(mashups)).synced(Catalog([singers]))
+    for request in (singers.description, "Find an understudy for the singer of a role"):
+        assert router.recommend(request) == ("casting",)
+    for request in ("Tune the upright", "Refund my seat in the stalls"):
+        assert router.recommend(request) == ()
