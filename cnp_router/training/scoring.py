@@ -220,6 +220,9 @@ class Scoring:
             likeness = min(float(near[row].similarity[serving].max(initial=0.0)), 1.0)
             if likeness >= _REPEAT:
                 served[row] = max(served[row], likeness * told[row, 2])
+            if not told[row, 1] and self.encoders.dense is None:
+                # No word of it is known: runs of characters are all that speaks for anything.
+                served[row] = min(served[row], 1 - float(np.prod(1 - ranked[row])))
             again = self._again(request)
             if corpus.share_lost:
                 served[row] *= 1 - self._lost(near[row], again, found[row], ranked[row])
