@@ -196,8 +196,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     heading("Which shared context is offered", facts)
     print(
         f"Generated tasks, {TASKS} a load, over {len(NEEDS)} tools; mean of {SEEDS} seeds from "
-        f"{options.seed} on. Sparse vectors (TF-IDF): no encoder was asked. Load: live entries. "
-        "Seconds: of one offer.\n"
+        f"{options.seed} on. Sparse vectors (TF-IDF): no encoder was asked. Load: live entries.\n"
     )
     rows = [row for load in LOADS for row in _rows(load, options.seed)]
     for load in LOADS:

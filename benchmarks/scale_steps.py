@@ -6,7 +6,6 @@ import copy
 import datetime
 import importlib
 import importlib.util
-import inspect
 import itertools
 import json
 import logging
@@ -267,16 +266,13 @@ def dask_fit(folder: Path, workers: int, seed: int) -> dict[str, Any]:
     ):
         client.wait_for_workers(workers)
         began = time.perf_counter()
-        scheduler: dict[str, Any] = {"scheduler": cluster.scheduler_address}
-        fit_router(catalog, past, random_state=seed, **scheduler)
+        fit_router(catalog, past, random_state=seed, scheduler=cluster.scheduler_address)
         seconds = time.perf_counter() - began
     return {"workers": workers, "fit_seconds": seconds, "peak_megabytes": _peak()}
 
 
 def without_dask() -> str | None:
     """Return why nothing can be fitted with Dask here; None if it can."""
-    if "scheduler" not in inspect.signature(fit_router).parameters:
-        return "fit_router has no scheduler yet"
     if importlib.util.find_spec("distributed") is None:
         return "dask is not installed (pip install 'cnp-router[dask]')"
     return None

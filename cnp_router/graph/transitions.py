@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -313,7 +314,7 @@ class TransitionGraph:
         """Return the index of an API in `apis_`; an UnknownApiError if the graph lacks it."""
         self.check_fitted()
         try:
-            return self._positions[api_id]
+            return self._positions[normalize("NFC", api_id) if type(api_id) is str else api_id]
         except KeyError:
             raise unknown_api(api_id, self.apis_) from None
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError, UnknownApiError
-from cnp_router.records import check_flag, check_number, shown, string_tuple
+from cnp_router.records import check_flag, check_number, shown
 from cnp_router.routing.eligible import (
     Chosen,
     Eligible,
@@ -238,11 +238,10 @@ class Deciding(ABC):
     ) -> NDArray[np.intp]:
         """Return `chosen` and what the fallback names, most probable first, without known ones."""
         named = other.recipients(request, scores, [self.apis[i] for i in chosen])
-        names = string_tuple("what a fallback returns", named)
-        strangers = [name for name in names if name not in self._positions]
+        places, strangers = lookup("what a fallback returns", named, self._positions)
         if strangers:
             raise UnknownApiError(strangers[0])
-        wider = np.array([self._positions[name] for name in names], dtype=np.intp)
+        wider = np.array(places, dtype=np.intp)
         wanted = np.union1d(chosen, wider)
         if isinstance(allowed, Eligible):
             wanted = wanted[allowed.holds(wanted)]

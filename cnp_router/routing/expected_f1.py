@@ -59,7 +59,7 @@ def expected_f1_size(
         if expected > best * _SAME:
             best, size = expected, k
         elif p < best / 4:
-            # What is needed with less than half the best F1 no longer raises it.
+            # What is needed with less than half the best F1, with some room, no longer raises it.
             break
     return size
 

@@ -125,7 +125,7 @@ class LimitCache:
         is_lasting = all(type(each) in _LASTING for each in named)
         if known or not is_lasting or max(map(len, named)) <= _FEW:
             return limits(places, known, among, exclude)
-        given = (places, among, exclude)
+        given = (among, exclude)
         key = tuple(map(id, given))
         with self._lock:
             if key in self._kept:

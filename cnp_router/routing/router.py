@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
+from unicodedata import normalize
 
 from cnp_router import telemetry
 from cnp_router.exceptions import InputError
@@ -67,7 +68,7 @@ class Router(Deciding):
     """
 
     def __init__(self, apis: Iterable[str]) -> None:
-        self.apis = string_tuple("apis", apis)
+        self.apis = tuple(normalize("NFC", api) for api in string_tuple("apis", apis))
         self.source_counts = Counter()
         self._positions = positions("API", self.apis)
         if not self.apis:

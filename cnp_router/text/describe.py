@@ -47,44 +47,51 @@ def specification_text(api: Api, *, with_server: bool = True) -> str:
 def _said(parameters: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names and descriptions of parameters."""
     if not _KEYWORDS.isdisjoint(parameters) or isinstance(parameters.get("type"), str | list):
-        yield from _within(parameters, parameters, _DEPTH)
+        yield from _Reader(parameters).within(parameters, _DEPTH)
     else:
-        yield from _named(parameters, {}, _DEPTH)
+        yield from _Reader({}).named(parameters, _DEPTH)
 
 
-def _within(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[str]:
-    """Yield what the schemas of the properties of a schema say, wherever it has them."""
-    if not depth:
-        return
-    schema = _target(schema, root)
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping):
-        yield from _named(properties, root, depth)
-    inner = [schema.get("items")]
-    for keyword in _ALTERNATIVES:
-        more = schema.get(keyword)
-        inner += more if isinstance(more, list) else []
-    for each in inner:
-        if isinstance(each, Mapping):
-            yield from _within(each, root, depth - 1)
+class _Reader:
+    """Reads what the schemas of a document say, each once at a depth: they may hold each other."""
 
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+        self.read: dict[tuple[int, int], Mapping[str, Any]] = {}  # kept: no id becomes another's
 
-def _named(properties: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Iterator[str]:
-    for name, value in properties.items():
-        yield split_identifier(str(name))
-        if isinstance(value, Mapping):
-            if isinstance(value.get("description"), str):
-                yield value["description"]
-            yield from _within(value, root, depth - 1)
+    def within(self, schema: Mapping[str, Any], depth: int) -> Iterator[str]:
+        """Yield what the schemas of the properties of a schema say, wherever it has them."""
+        schema = self.target(schema)
+        if not depth or (id(schema), depth) in self.read:
+            return
+        self.read[id(schema), depth] = schema
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            yield from self.named(properties, depth)
+        inner = [schema.get("items")]
+        for keyword in _ALTERNATIVES:
+            more = schema.get(keyword)
+            inner += more if isinstance(more, list) else []
+        for each in inner:
+            if isinstance(each, Mapping):
+                yield from self.within(each, depth - 1)
 
+    def named(self, properties: Mapping[str, Any], depth: int) -> Iterator[str]:
+        """Yield the names of properties, and what their schemas say."""
+        for name, value in properties.items():
+            yield split_identifier(str(name))
+            if isinstance(value, Mapping):
+                if isinstance(value.get("description"), str):
+                    yield value["description"]
+                yield from self.within(value, depth - 1)
 
-def _target(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the definition that a schema refers to, if it is one of its own document."""
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/"):
-        found: Any = root
-        for part in reference[2:].split("/"):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        if isinstance(found, Mapping):
-            return found
-    return schema
+    def target(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the definition that a schema refers to, if it is one of its own document."""
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            found: Any = self.root
+            for part in reference[2:].split("/"):
+                found = found.get(part) if isinstance(found, Mapping) else None
+            if isinstance(found, Mapping):
+                return found
+        return schema

@@ -316,7 +316,8 @@ class TfidfEncoder:
     def state(self) -> dict[str, Any]:
         """Return all that was learned, as plain data."""
         learned = {"terms": self.terms_, "idf": self.idf_, "rare": self.rare_}
-        return {"analyzer": self.analyzer, **learned}
+        sizes = {"min_df": self.min_df, "max_terms": self.max_terms}
+        return {"analyzer": self.analyzer, **sizes, **learned}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TfidfEncoder:
@@ -328,7 +329,11 @@ class TfidfEncoder:
             raise ValueError("expected a weight for each term")
         if state["analyzer"] not in ANALYZERS:
             raise ValueError(f"expected one of {sorted(ANALYZERS)}, got {state['analyzer']!r}")
-        made = cls(state["analyzer"])._set(terms, idf, float(state["rare"]))
+        bounds = {name: state[name] for name in ("min_df", "max_terms")}
+        if any(type(bound) is not int or bound < 0 for bound in bounds.values()):
+            raise ValueError("expected whole numbers as bounds")
+        made = cls(state["analyzer"], **bounds)
+        made._set(terms, idf, float(state["rare"]))
         if len(made._column) < len(terms):
             raise ValueError("expected distinct terms")
         return made

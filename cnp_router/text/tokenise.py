@@ -6,9 +6,9 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, wraps
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cnp_router.text.stop_words import STOP_WORDS, foreign_stop_words
 
@@ -28,6 +28,8 @@ __all__ = [
     "words",
 ]
 
+T = TypeVar("T")
+
 # A longer text says nothing new about what it is for, and would cost memory and time.
 MAX_CHARACTERS = 2_000
 _REMEMBERED = 2_048  # texts: those that are looked at together, and their clauses
@@ -38,9 +40,14 @@ _UNSPACED = (
     "\u3005-\u3007\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U000323af"
 )
-# Indic vowel signs are no letters to Python, but parts of words.
-_TOKEN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
-_PIECE = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[\u0900-\u0963\u0966-\u0dff])+")
+# No letters to Python, but parts of words: accents that no letter has as its own, vowel signs of
+# Hebrew, Arabic, Indic scripts and Tibetan.
+_MARKS = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
+    "\u0670\u0900-\u0963\u0966-\u0dff\u0f71-\u0fbc"
+)
+_TOKEN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}]|[{_MARKS}])+")
+_PIECE = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 # The same of ASCII alone, several times faster.
 _ASCII_TOKEN, _ASCII_PIECE = re.compile(r"\w+", re.ASCII), re.compile(r"[^\W_]+", re.ASCII)
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
@@ -63,7 +70,13 @@ def split_identifier(text: str) -> str:
     return _BOUNDARY.sub(" ", text)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+def _of_beginnings(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a function of the beginning of a text that remembers what it was asked last."""
+    remembered = lru_cache(maxsize=_REMEMBERED)(read)
+    return wraps(read)(lambda text: remembered(text[:MAX_CHARACTERS]))
+
+
+@_of_beginnings
 def words(text: str) -> tuple[str, ...]:
     """Return the lower-case words of a text, of any script.
 
@@ -92,7 +105,7 @@ def standing_words(text: str) -> tuple[str, ...]:
     return tuple(map(_word, filter(_single, _tokens(text))))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@_of_beginnings
 def pieces(text: str) -> tuple[str, ...]:
     """Return what stands in a text, nothing twice: joined, the pieces of a name are the name."""
     text = _plain(text).lower()
@@ -119,7 +132,7 @@ def content_words(text: str) -> Iterator[str]:
     return iter(_content_words(text))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@_of_beginnings
 def _content_words(text: str) -> tuple[str, ...]:
     tokens = _tokens(text)
     if not any(map(_parts, tokens)):
@@ -249,7 +262,7 @@ class _Token(NamedTuple):
 _word, _single, _parts = attrgetter("word"), attrgetter("single"), attrgetter("parts")
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@_of_beginnings
 def _tokens(text: str) -> tuple[_Token, ...]:
     text = _plain(text)
     found = (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
@@ -261,7 +274,6 @@ def _tokens(text: str) -> tuple[_Token, ...]:
 
 
 def _plain(text: str) -> str:
-    text = text[:MAX_CHARACTERS]
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 

@@ -37,7 +37,6 @@ __all__ = [
     "look_weights",
     "said",
     "sides",
-    "strength",
 ]
 
 Judge = Literal["says", "fits", "both"]
@@ -170,11 +169,6 @@ class Answerable(Part):
     def probabilities(self, evidence: NDArray[Any]) -> NDArray[Any]:
         """Return the same for several requests: evidence is of shape (n_requests, 2)."""
         return sigmoid(self.both.log_odds(evidence) + self.level)
-
-
-def strength(word: TfidfEncoder, text: str) -> float:
-    """Return what is left of the length of a text's vector without the words that are unknown."""
-    return float(said(word, [text])[0, 2])
 
 
 def said(word: TfidfEncoder, texts: Sequence[str], seen: Sequence[bool] = ()) -> NDArray[Any]:

@@ -212,7 +212,7 @@ class Corpus(Part):
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """What the names in the shapes of an `array` stand for."""
+        """What the names in the shapes of annotated arrays stand for."""
         index, encoders = self.specifications, self.specifications.encoders
         return {
             "apis": len(index.catalog),

@@ -255,7 +255,7 @@ class Encoders(Part):
         if not pool.is_remote:
             return self.encode(texts)
         chunks = _chunks(texts, pool)
-        pairs = pool.each(_encoded, chunks, pool.share(self.for_chunks))
+        pairs = pool.each(encode_chunk, chunks, pool.share(self.for_chunks))
         none = np.zeros((0, 0), dtype=np.float32)
         parts = (
             EncodedRequests(chunk, *pair, np.full(len(chunk), UNKNOWN, dtype=np.float32), none)
@@ -328,10 +328,6 @@ def _rows_of(encoder: TfidfEncoder, texts: Sequence[str]) -> sparse.csr_array:
     for block in blocks(texts):
         encoder.add_rows(rows, block, in_order=True)
     return rows.matrix()
-
-
-def _encoded(encoders: Encoders, texts: Sequence[str]) -> tuple[sparse.csr_array, sparse.csr_array]:
-    return encode_chunk(encoders, texts)
 
 
 def _below(parts: Iterable[sparse.csr_array]) -> sparse.csr_array:

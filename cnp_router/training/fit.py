@@ -73,8 +73,8 @@ def fit_router(
     history : History, default=None
         Every API that it names must be in the catalog. None is an empty one.
     encoder : Encoder, optional
-        A callable from a list of texts to an array of their vectors, as a sentence encoder is: six
-        more views look at requests by them. The model keeps vectors, not the encoder: whoever
+        A callable from a list of texts to an array of their vectors, as a sentence encoder is: one
+        more view looks at requests by them. The model keeps vectors, not the encoder: whoever
         loads it gives the same one again.
     random_state : int, default=0
         Seed: the same seed and data give the same router.

@@ -217,7 +217,7 @@ class LearnedRouter(Router):
 
     @property
     def graph(self) -> TransitionGraph:
-        """Co-usage in the history, counted when it is first asked for."""
+        """Co-usage in the history, counted when first asked for; InputError if there is none."""
         from cnp_router.graph import TransitionGraph  # an answer needs none, nor its library
 
         history, made = self.history, self._graph
@@ -379,9 +379,8 @@ class LearnedRouter(Router):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._learning:  # a copy is of one moment
-            own = ("_learning", "_handover")
-            return {name: value for name, value in self.__dict__.items() if name not in own}
+        now = self.__dict__.copy()  # of one moment, while others observe
+        return {name: now[name] for name in now if name not in ("_learning", "_handover")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

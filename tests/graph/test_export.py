@@ -55,6 +55,17 @@ def test_what_is_written_is_read_back(name, graph, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
+def test_without_direction_an_edge_weighs_the_mean_of_both(tmp_path):
+    catalog = Catalog([Api("a", "A"), Api("b", "B"), Api("c", "C")])
+    history = History([Mashup("1", "", ("a", "b")), Mashup("2", "", ("a", "c"))])
+    graph = TransitionGraph().fit(history, catalog)
+    there, back = graph.transition_[0, 1], graph.transition_[1, 0]
+    assert there != back
+    export_graph(graph, tmp_path / "graph.graphml")
+    written = READERS["graph.graphml"](tmp_path / "graph.graphml").edges["a", "b"]["weight"]
+    assert float(written) == pytest.approx((there + back) / 2)
+
+
 @pytest.mark.parametrize("name", ["graph.graphml", "graph.gexf"])
 def test_characters_that_xml_cannot_hold_are_taken_out(name, tmp_path):
     catalog = Catalog([Api("a", "Bell\x07 and \ufffe half"), Api("b", "B")])

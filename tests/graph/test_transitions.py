@@ -260,6 +260,12 @@ class TestStatistics:
         assert found.density == pytest.approx(4 / 6)
         assert found.mean_degree == 2.0
 
+    def test_a_directed_one_by_hand(self):
+        steps = [("a", "b", "c"), ("b", "a")]
+        history = [Mashup(str(i), "x", apis, ordered=True) for i, apis in enumerate(steps)]
+        found = TransitionGraph(directed=True).fit(History(history)).statistics()
+        assert (found.n_edges, found.density, found.mean_degree) == (3, 0.5, 2.0)
+
     def test_the_hit_rate_leaves_one_out_of_held_out_mashups(self, toy):
         graph = TransitionGraph().fit(toy)
         held_out = History(

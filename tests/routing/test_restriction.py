@@ -9,7 +9,15 @@ import pytest
 from fixed import NAMES, Fixed, Model
 
 from cnp_router.exceptions import InputError
-from cnp_router.routing import BroadcastRouter, MaxCost, Router, TargetRecall, TopK, restriction
+from cnp_router.routing import (
+    BroadcastRouter,
+    Fallback,
+    MaxCost,
+    Router,
+    TargetRecall,
+    TopK,
+    restriction,
+)
 from cnp_router.routing.result import FEW_MASHUPS, Recipient, Routing
 
 
@@ -94,6 +102,27 @@ class TestRestriction:
 
         assert Coffee().route("x", among=["cafe\u0301"]).contractors == ("caf\u00e9",)
         assert Coffee().route("x", exclude=["cafe\u0301"]).contractors == ("b",)
+
+    def test_so_do_those_that_a_router_is_made_of_and_a_fallback_returns(self):
+        class Coffee(Fixed):
+            def __init__(self):
+                super().__init__(0.0, 0.5)
+                Router.__init__(self, ["cafe\u0301", "b"])
+
+        class Asked:
+            source = "llm"
+
+            def recipients(self, request, scores, chosen):
+                return ["cafe\u0301"]
+
+        assert Coffee().apis == ("caf\u00e9", "b")
+        assert Coffee().route("x", exclude=["cafe\u0301"]).contractors == ("b",)
+        wider = Coffee().route("x", select=TopK(1), threshold=1.0, fallback=Asked())
+        assert wider.contractors == ("b", "caf\u00e9")
+
+    def test_messages_are_saved_of_a_broadcast_to_those_that_may_be_asked(self, router):
+        routing = router.route("x", among=NAMES[:3], select=TopK(1))
+        assert routing.to_dict()["messages_saved"] == 2
 
     @pytest.mark.parametrize("name", ["among", "exclude"])
     def test_what_a_function_raises_goes_through(self, router, name):

@@ -135,3 +135,10 @@ def test_references_and_alternatives_are_followed_and_are_no_names():
     text = specification_text(Api("pets__add", "add", "Adds.", parameters=schema))
     assert "fur Colour As the owner sees it. parents" in text
     assert not {"anyOf", "any Of", "$ref", "default", "ref"} & set(text.split())
+
+
+def test_a_schema_that_holds_itself_many_times_is_read_once():
+    itself = {"anyOf": [{"$ref": "#/$defs/x"}] * 5_000, "properties": {"leaf": {"type": "string"}}}
+    schema = {"$defs": {"x": itself}, "properties": {"root": {"$ref": "#/$defs/x"}}}
+    text = specification_text(Api("a__b", "b", parameters=schema))
+    assert set(text.split()) == {"b", "a", "root", "leaf", "."}

@@ -170,6 +170,23 @@ def test_words_that_most_texts_have_find_room_first():
     assert encoder.grown(more[:1]).terms_ == ["rain", "wind", "food", "zebra"]  # not their pair
     full = encoder.grown(more)
     assert full.grown(more) is full
+    loaded = TfidfEncoder.from_state(encoder.state())
+    assert loaded.grown(more).terms_ == full.terms_
+
+
+@pytest.mark.parametrize("bound", ["min_df", "max_terms"])
+@pytest.mark.parametrize("wrong", [-1, 2.0, True, None])
+def test_bounds_that_are_none_are_an_error(bound, wrong):
+    state = TfidfEncoder(min_df=1).fit(["a map"]).state()
+    with pytest.raises(ValueError, match="whole numbers"):
+        TfidfEncoder.from_state({**state, bound: wrong})
+
+
+def test_a_new_term_weighs_as_if_one_text_had_it():
+    encoder = TfidfEncoder(min_df=1).fit(["rain", "wind", "wind"])
+    grown = encoder.grown(["snow"])
+    assert grown.idf("snow") == pytest.approx(encoder.idf("rain"), rel=1e-6)
+    assert grown.idf("wind") == encoder.idf("wind")
 
 
 class TestTellingTexts:

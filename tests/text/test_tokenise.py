@@ -42,6 +42,10 @@ def test_an_identifier_gives_its_words_and_the_whole(text, expected):
         ("날씨 지도", "날씨 지도"),
         ("मौसम का नक्शा", "मौसम का नक्शा"),
         ("погода на карте", "погода на карте"),
+        ("o\u0323\u0300ro\u0323\u0300 a\u0300wo", "\u1ecd\u0300r\u1ecd\u0300 \u00e0wo"),
+        ("\u0645\u064f\u062f\u064e\u0631", "\u0645\u064f\u062f\u064e\u0631"),
+        ("\u05de\u05b6\u05dc\u05b6\u05da", "\u05de\u05b6\u05dc\u05b6\u05da"),
+        ("\u0f66\u0f90\u0f51", "\u0f66\u0f90\u0f51"),
     ],
 )
 def test_a_script_without_spaces_gives_its_pairs_of_characters(text, expected):
@@ -152,3 +156,10 @@ class TestStopWords:
 
     def test_a_text_of_nothing_else_has_no_terms(self):
         assert not [*word_grams("Can you help me with this?"), *content_words("what is it")]
+
+
+def test_of_a_long_text_the_beginning_alone_is_read_and_remembered():
+    word = "map " * 500
+    assert words(word + "rain") == words(word + "wind") == ("map",) * 500
+    assert pieces(word + "rain") == pieces(word)
+    assert list(content_words(word + "rain")) == ["map"] * 500

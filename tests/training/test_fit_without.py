@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -40,7 +41,10 @@ def same(left, right):
 
 def test_a_mashup(router):
     gone = HISTORY[4].id
+    router = copy.copy(router)
+    router.compound = True
     now = fit_without(router, Forgetting(mashups=(gone,)))
+    assert now.compound is True
     other = fitted(WORLD.catalog, [m for m in HISTORY if m.id != gone])
     assert same(now, other) and not same(now, router)
     assert now.history == other.history and now.summary["mashups"] == len(HISTORY) - 1

@@ -20,7 +20,7 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import InputError, UnknownApiError
 from cnp_router.graph import TransitionGraph
 from cnp_router.history import History, Mashup
-from cnp_router.routing import RecallControl
+from cnp_router.routing import RecallControl, shortlist
 from cnp_router.training import LearnedRouter, encoders, fit_router, load_router, observing
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.corpus import Corpus, usage_matrix
@@ -609,6 +609,19 @@ def test_what_is_interrupted_has_learned_all_or_nothing(
         assert router.observe(later) == len(later) - n_learned
         assert router.graph.transition_.sum() > with_trees.graph.transition_.sum()
     assert stopped >= 3
+
+
+def test_nobody_who_asks_waits_for_who_teaches(with_trees):
+    with_trees._learning.acquire()
+    try:
+        asked = threading.Thread(
+            target=lambda: shortlist(copy.copy(with_trees), "Tell me of rain."), daemon=True
+        )
+        asked.start()
+        asked.join(timeout=60)
+        assert not asked.is_alive()
+    finally:
+        with_trees._learning.release()
 
 
 class TestDatesToCome:

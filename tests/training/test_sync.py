@@ -238,6 +238,11 @@ class TestRemoved:
         router.synced(left)
         assert answers(router, world) == before and not router.removed
 
+    def test_how_requests_are_read_stays(self, router, left):
+        router = copy.copy(router)
+        router.compound = True
+        assert router.synced(left).compound is True
+
     def test_what_is_left_of_nothing(self, router):
         with pytest.raises(InputError, match="at least one API"):
             router.synced(Catalog([]))

@@ -158,9 +158,9 @@ class Evidence:
 class View(Part, ABC):
     """One side from which requests are looked at, fitted on a corpus.
 
-    A subclass is a frozen dataclass; each field but `corpus` is an `array` that it learned, which
-    is saved, loaded and checked by what is declared there. It is registered in
-    `cnp_router.training.views.together`.
+    A subclass is a frozen dataclass; each field but `corpus` is what it learned: an array, which
+    is saved, loaded and checked by how it is annotated, or a `Part` of such arrays. It is
+    registered in `cnp_router.training.views.together`.
     """
 
     name: ClassVar[str]

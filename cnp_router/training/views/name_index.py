@@ -33,8 +33,9 @@ from cnp_router.training.views.columns import Pairs, Sparse
 
 __all__ = ["NameIndex"]
 
-# The longest phrase of a request, in pieces, that is compared with whole names.
-MAX_NAME_PIECES = 12
+# The longest phrase of a request that is compared with whole names, in pieces: characters in
+# scripts that write no spaces, words in others.
+_MOST_PIECES = 60
 _BEGIN = 4  # characters by which it is given up where no name begins so
 _NOTHING = frozenset({-1})
 _CARET = crc32(b"^")  # in no name
@@ -192,7 +193,7 @@ class NameIndex(Part):
             begin, most = begins[start], lengths[start]
             latest = begin + most if most != _MOST_LENGTH else len(whole)
             checksum = 0
-            for i in range(start, min(start + MAX_NAME_PIECES, len(tokens))):
+            for i in range(start, min(start + _MOST_PIECES, len(tokens))):
                 end = begins[i + 1]
                 if end > latest:
                     break
