@@ -11,7 +11,6 @@ from fixed import NAMES, Fixed, Model
 from cnp_router.exceptions import InputError
 from cnp_router.routing import (
     BroadcastRouter,
-    Fallback,
     MaxCost,
     Router,
     TargetRecall,
@@ -106,7 +105,7 @@ class TestRestriction:
     def test_so_do_those_that_a_router_is_made_of_and_a_fallback_returns(self):
         class Coffee(Fixed):
             def __init__(self):
-                super().__init__(0.0, 0.5)
+                super().__init__(0.3, 0.5)
                 Router.__init__(self, ["cafe\u0301", "b"])
 
         class Asked:
