@@ -8,13 +8,11 @@ from typing import get_args
 from cnp_router.catalog import DataClass
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_id, shown
-from cnp_router.sources.source import SEPARATOR
+from cnp_router.sources.source import EACH, SEPARATOR
 
-__all__ = ["EACH", "DataClasses", "check_class", "contractor_of", "strictest"]
+__all__ = ["DataClasses", "check_class", "contractor_of", "strictest"]
 
 _ORDER: tuple[DataClass, ...] = get_args(DataClass)
-EACH = "*"
-"""In the place of a tool: all of a source that are not named."""
 
 
 class DataClasses:

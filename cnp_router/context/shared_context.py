@@ -14,14 +14,14 @@ from cnp_router.catalog import Api, DataClass
 from cnp_router.context.context_entry import LONGEST, SHORTEST, TTL, ContextEntry
 from cnp_router.context.context_store import ContextStore, MemoryContextStore, check_whose
 from cnp_router.context.context_vectors import ContextVectors, DenseVectors, SparseVectors, cosine
-from cnp_router.context.data_classes import EACH, DataClasses, contractor_of, strictest
+from cnp_router.context.data_classes import DataClasses, contractor_of, strictest
 from cnp_router.context.entry_names import about, call_id, mark_of
 from cnp_router.context.equivalents import Equivalents
 from cnp_router.context.lineage import Fetch, Lineage, Made, digest_of_data
 from cnp_router.context.thresholds import FixedThreshold, QuantileThreshold, Threshold
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_instance, check_number, one_line
-from cnp_router.sources.source import SEPARATOR, CallResult
+from cnp_router.sources.source import EACH, SEPARATOR, CallResult
 from cnp_router.text import specification_text
 
 __all__ = ["Found", "SharedContext"]

@@ -34,6 +34,7 @@ from cnp_router.sources.faults import (
 )
 from cnp_router.sources.input_check import InputCheck, input_check
 from cnp_router.sources.source import (
+    EACH,
     SEPARATOR,
     Call,
     CallResult,
@@ -117,7 +118,8 @@ class Sources:
     accept : bool, default=False
         Accept changed definitions too, and forget removed ones.
     overrides : mapping of str to {"reads", "writes", "unknown"}, default=None
-        The effects of some APIs, by id, whatever their source says.
+        The effects of some APIs, by id, whatever their source says; ``"source__*"`` stands for all
+        of a source that are not named.
     classes : mapping of str to {"public", "private", "confidential"}, default=None
         Whom what tools give may reach, by API id: for a `SharedContext`.
     max_concurrency : int >= 1, default=16
@@ -447,9 +449,9 @@ class Sources:
             id_: self._overridden(api) for id_, api in usable.items() if id_ not in found.refused
         }
         for id_ in self.overrides:
-            if id_.startswith(name + SEPARATOR) and id_ not in {api.id for api in apis}:
+            tool = id_.removeprefix(name + SEPARATOR)
+            if tool not in (id_, EACH) and id_ not in {api.id for api in apis}:
                 there = ", ".join(api.id.removeprefix(name + SEPARATOR) for api in apis[:6])
-                tool = id_.removeprefix(name + SEPARATOR)
                 problem = f"effects are given for a tool that it does not have, {shown(tool)}"
                 found.problems.append(SourceError(name, problem, cure=f"it has {there or 'none'}"))
         return found
@@ -478,5 +480,6 @@ class Sources:
             raise
 
     def _overridden(self, api: Api) -> Api:
-        effects = self.overrides.get(api.id, api.effects)
+        others = api.id.partition(SEPARATOR)[0] + SEPARATOR + EACH
+        effects = self.overrides.get(api.id) or self.overrides.get(others, api.effects)
         return api if effects == api.effects else dataclasses.replace(api, effects=effects)

@@ -79,10 +79,10 @@ class Configured:
     sources : tuple of Source
         In the order of the file; nothing is started. Those that are disabled are left out.
     overrides : dict of str to {"reads", "writes", "unknown"}, default={}
-        By API id, the effects that the file gives.
+        By API id, the effects that the file gives; ``"source__*"`` stands for all of a source that
+        are not named.
     classes : dict of str to {"public", "private", "confidential"}, default={}
-        By API id, whom what it gives may reach (`cnp_router.context`); ``"source__*"`` stands for
-        all of a source that are not named.
+        By API id, in the same way, whom what it gives may reach (`cnp_router.context`).
     """
 
     sources: tuple[Source, ...]
@@ -143,8 +143,8 @@ def read_sources(
         A JSON object with ``mcpServers`` (or ``servers``), ``openapi``, ``a2a`` and ``functions``,
         each an object of names and entries; other keys are ignored. Besides those of its kind, an
         entry can have ``trusted`` (what the source says of effects counts), ``effects`` (of tools,
-        by name, whatever the source says), ``context`` (whom what tools give may reach, by name,
-        or ``"*"`` for the others), ``disabled`` and ``max_concurrency``. In any text,
+        by name, or ``"*"`` for the others, whatever the source says), ``context`` (whom what tools
+        give may reach, in the same way), ``disabled`` and ``max_concurrency``. In any text,
         ``${VAR}`` and ``${VAR:-default}`` are taken from the environment; a source whose variable
         is missing fails when it is used, and the others do not. Relative paths are relative to the
         file. An OpenAPI document is one source.

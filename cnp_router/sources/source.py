@@ -30,6 +30,9 @@ __all__ = [
 SEPARATOR = "__"
 """Between the name of a source and that of its tool, in the id of an API."""
 
+EACH = "*"
+"""Stands in such an id for all tools of the source that are not named."""
+
 FailureKind = Literal[
     "inputs",  # they do not fit what the tool takes: it was not called
     "changed",  # its definition is not the accepted one: it was not called

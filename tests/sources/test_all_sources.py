@@ -306,6 +306,17 @@ class TestOverrides:
 
         run(main())
 
+    @pytest.mark.parametrize("named", [{}, {"time__now": "reads"}])
+    def test_a_star_stands_for_those_that_are_not_named(self, named):
+        async def main():
+            overrides = {"time__*": "writes", **named}
+            async with Sources([time()], overrides=overrides) as sources:
+                loaded = await sources.load()
+            assert not loaded.problems
+            assert loaded.apis[0].effects == named.get("time__now", "writes")
+
+        run(main())
+
     def test_one_for_a_tool_that_is_not_there(self):
         async def main():
             async with Sources([time()], overrides={"time__nwo": "reads"}) as sources:
