@@ -10,13 +10,14 @@ from word_vectors import WordVectors
 
 from cnp_router.catalog import Api, Catalog
 from cnp_router.history import History, Mashup
-from cnp_router.routing import Reason
+from cnp_router.routing import Reason, TopK
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.dense_encoder import DenseEncoder
 from cnp_router.training.examples import Past
 from cnp_router.training.views import (
     VIEWS,
+    CategoryView,
     Evidence,
     HistoryView,
     Views,
@@ -192,6 +193,32 @@ def test_long_sparse_columns_say_the_same(n_asked):
     found = Sparse.across(rows).at(asked)
     assert found.tolist() == values[asked.rows, asked.positions].tolist()
     assert np.count_nonzero(found) or n_asked == 1
+
+
+def test_a_category_of_which_nothing_is_left_says_nothing(views, encoders, world):
+    def scored(n_left):
+        batch = views.batch(encoders.encode([world.cases[0].request]))
+        before = batch.product("categories")[0].copy()
+        likely = int(before.argmax())
+        members = np.flatnonzero(views.corpus.membership.toarray()[:, likely])
+        views[CategoryView].forget(batch, 0, members[n_left:])
+        after = batch.product("categories")[0]
+        assert before[likely] > 0 and len(members) > 1
+        np.testing.assert_array_equal(np.delete(after, likely), np.delete(before, likely))
+        return after[likely] / before[likely]
+
+    assert scored(n_left=0) == 0
+    assert scored(n_left=1) == 1
+
+
+def test_the_reason_is_the_known_api_that_one_was_most_used_with():
+    catalog = Catalog([Api(name, name.title()) for name in ("rain", "maps", "sms")])
+    used = [("rain", "sms")] * 1 + [("maps", "sms")] * 3 + [("rain",)] * 3
+    history = History([Mashup(str(i), f"request {i}", apis) for i, apis in enumerate(used)])
+    router = fit_router(catalog, history)
+    (sms,) = router.route("request", known=["rain", "maps"], select=TopK(1)).recipients
+    (reason,) = [each for each in sms.reasons if each.kind == "co-usage"]
+    assert (reason.text, reason.references) == ("100% of past uses of Maps came with it", ("maps",))
 
 
 def test_who_is_named_by_several_columns_is_counted():

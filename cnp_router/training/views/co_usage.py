@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cnp_router.routing import Reason
 from cnp_router.training.catalog_change import CatalogChange
-from cnp_router.training.co_occurrence import CoOccurrence
+from cnp_router.training.co_occurrence import DOUBT, CoOccurrence
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.encoders import EncodedRequests
 from cnp_router.training.views.base import Batch, Evidence, View
@@ -87,8 +87,10 @@ class CoUsageView(View):
         found = {}
         for position in positions:
             if position in best:
-                share = given.data[best[position]]
-                partner = catalog[evidence.known[int(known[best[position]])]]
+                used_with = evidence.known[int(known[best[position]])]
+                n_used = self.pairs.counts[used_with]
+                share = given.data[best[position]] * (1 + DOUBT / n_used)  # without doubt
+                partner = catalog[used_with]
                 text = f"{share:.0%} of past uses of {partner.name} came with it"
                 found[position] = Reason("co-usage", text, (partner.id,))
         return found
