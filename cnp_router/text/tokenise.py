@@ -40,14 +40,15 @@ _UNSPACED = (
     "\u3005-\u3007\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U000323af"
 )
-# No letters to Python, but parts of words: accents that no letter has as its own, vowel signs of
-# Hebrew, Arabic, Indic scripts and Tibetan.
+# No letters to Python, but parts of words behind a letter: accents that no letter has as its own,
+# vowel signs of Hebrew, Arabic, Indic scripts and Tibetan.
 _MARKS = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
     "\u0670\u0900-\u0963\u0966-\u0dff\u0f71-\u0fbc"
 )
-_TOKEN = re.compile(rf"[{_UNSPACED}]+|(?:[^\W{_UNSPACED}]|[{_MARKS}])+")
-_PIECE = re.compile(rf"[{_UNSPACED}]|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
+_LETTER, _LETTER_OF_NAME = rf"[^\W{_UNSPACED}]", rf"[^\W_{_UNSPACED}]"
+_TOKEN = re.compile(rf"[{_UNSPACED}]+|{_LETTER}(?:{_LETTER}|[{_MARKS}])*")
+_PIECE = re.compile(rf"[{_UNSPACED}]|{_LETTER_OF_NAME}(?:{_LETTER_OF_NAME}|[{_MARKS}])*")
 # The same of ASCII alone, several times faster.
 _ASCII_TOKEN, _ASCII_PIECE = re.compile(r"\w+", re.ASCII), re.compile(r"[^\W_]+", re.ASCII)
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")

@@ -46,6 +46,7 @@ def test_an_identifier_gives_its_words_and_the_whole(text, expected):
         ("\u0645\u064f\u062f\u064e\u0631", "\u0645\u064f\u062f\u064e\u0631"),
         ("\u05de\u05b6\u05dc\u05b6\u05da", "\u05de\u05b6\u05dc\u05b6\u05da"),
         ("\u0f66\u0f90\u0f51", "\u0f66\u0f90\u0f51"),
+        ("it\u00b4s \u02dcso", "it s so"),  # an accent alone
     ],
 )
 def test_a_script_without_spaces_gives_its_pairs_of_characters(text, expected):
