@@ -61,15 +61,14 @@ from cnp_router.cli.source_options import Origins, source_options
     click.option(
         "--context",
         metavar="FILE|URL",
-        help="Share what calls gave with others: in that file, or on a server, "
-        "redis://host:port/0.  [default: among the workers]",
+        help="Use what a call gave again, and share it with others: in that file, or on a server, "
+        "redis://host:port/0.  [default: each call is made]",
     ),
     options.seconds(
         "--context-ttl",
         type=options.Finite(60, 600),
-        default=300.0,
-        show_default=True,
-        help="How long what a call gave is used again.",
+        help="How long what a call gave is used again, by all workers.  [default: 300.0 with "
+        "--context]",
     ),
     click.option("--no-learn", is_flag=True, help="Do not let the model learn from what happens."),
     click.option(

@@ -50,7 +50,7 @@ class Decisions:
     share: float | None
     call_timeout: float
     context: str | None
-    context_ttl: float
+    context_ttl: float | None
     no_learn: bool
     model_check: float
 
@@ -368,11 +368,14 @@ class Serving:
     def _context(
         self, sources: Sources | None, folder: Path, *, many: bool
     ) -> SharedContext | None:
-        """Return what calls share; in the place that is named, or as long as this one."""
-        if sources is None:
+        """Return what calls share, if anything: in the place that is named, or as long as this."""
+        wanted = self.decisions.context or self.decisions.context_ttl
+        if sources is None or wanted is None:
             return None
         from cnp_router.context import SharedContext, store_at
+        from cnp_router.context.context_entry import TTL
 
         place = self.decisions.context or (str(folder / "context.sqlite") if many else None)
         store = None if place is None else store_at(place)
-        return SharedContext(store, ttl=self.decisions.context_ttl, classes=sources.classes)
+        ttl = self.decisions.context_ttl or TTL
+        return SharedContext(store, ttl=ttl, classes=sources.classes)

@@ -38,6 +38,8 @@ class ContextEntry:
     data : JSON value
     said : str, default=""
         The text of the result, where it is not the data itself.
+    structured : bool, default=False
+        Whether the data was given beside the text, not as the text.
     text : str, default=""
         What it is about: what similarity is judged by. Nothing of the data stands in it.
     vector : tuple of float, mapping of str to float, or None, default=None
@@ -73,6 +75,7 @@ class ContextEntry:
     source: str
     data: Any
     said: str = ""
+    structured: bool = False
     text: str = ""
     vector: Vector | None = field(default=None, hash=False)
     time: float
@@ -107,6 +110,7 @@ class ContextEntry:
         if self.id in self.dependencies:
             raise InputError(f"entry {self.id!r} cannot depend on itself (leave it out)")
         check_flag("reads", self.reads)
+        check_flag("structured", self.structured)
 
     @property
     def contractor(self) -> str:
@@ -121,6 +125,8 @@ class ContextEntry:
     @property
     def result(self) -> CallResult:
         """What the call gave."""
+        if self.structured:
+            return CallResult(self.said, self.data)
         if isinstance(self.data, str):
             return CallResult(self.said or self.data)
         plain = CallResult(self.said)
@@ -140,6 +146,7 @@ class ContextEntry:
             "source": self.source,
             "data": self.data,
             "said": self.said,
+            "structured": self.structured,
             "text": self.text,
             "vector": dict(vector) if isinstance(vector, Mapping) else vector and list(vector),
             "time": self.time,
@@ -164,7 +171,7 @@ class ContextEntry:
         except (ValueError, RecursionError) as exc:
             raise InputError(f"{where}: an entry is not JSON: {reason(exc)}") from None
         names = {_KEYS.get(name, name) for name in cls.__dataclass_fields__}
-        if not isinstance(fields, dict) or set(fields) != names:
+        if not isinstance(fields, dict) or {*fields, "structured"} != names:  # older ones lack it
             raise InputError(f"{where}: an entry has not the fields of one")
         fields["data_class"] = fields.pop("class")
         record = Record({**fields, "data": 0}, where, None)

@@ -20,15 +20,16 @@ _MOST_TEXTS = 2_000  # that the frequency of words is learned from
 class Equivalents:
     """Finds the APIs that give the same data as one: both read, and take the same parameters.
 
-    Besides that, somebody says so; or they belong to different sources, and their specifications
-    are nearly the same. Two tools of one source are two for a reason.
+    Besides that, somebody says so; or, with `alike`, they belong to different sources, and their
+    specifications are nearly the same: not so by default, as such sources may be two accounts. Two
+    tools of one source are two for a reason.
 
     Parameters
     ----------
     given : callable, optional
         From an `Api` to ids.
-    alike : float in [0, 1], default=0.9
-        Cosine of the specifications, TF-IDF of their words.
+    alike : float in [0, 1], optional
+        Least cosine of the specifications, TF-IDF of their words.
 
     Examples
     --------
@@ -45,10 +46,10 @@ class Equivalents:
     """
 
     def __init__(
-        self, given: Callable[[Api], Collection[str]] | None = None, *, alike: float = 0.9
+        self, given: Callable[[Api], Collection[str]] | None = None, *, alike: float | None = None
     ) -> None:
         self.given = given
-        self.alike = check_number("alike", alike, 0, 1)
+        self.alike = None if alike is None else check_number("alike", alike, 0, 1)
         self._known: dict[str, Api] = {}
         self._found: dict[str, list[str]] = {}
         self._encoder: TfidfEncoder | None = None
@@ -77,12 +78,14 @@ class Equivalents:
         return [e for e in known if e.effects == "reads" and parameter_names(e) == takes]
 
     def _alike(self, api: Api) -> list[str]:
+        if self.alike is None:
+            return []
         found = self._found.get(api.id)
         if found is None:
-            found = self._found[api.id] = self._compared(api)
+            found = self._found[api.id] = self._compared(api, self.alike)
         return found
 
-    def _compared(self, api: Api) -> list[str]:
+    def _compared(self, api: Api, least: float) -> list[str]:
         own, takes = contractor_of(api.id), parameter_names(api)
         others = [
             each
@@ -101,7 +104,7 @@ class Equivalents:
             self._encoder = TfidfEncoder("word", min_df=1).fit(texts)
         vector = self._encoder.weights(_said(api))
         scored = [(cosine(vector, self._encoder.weights(_said(each))), each.id) for each in others]
-        return [name for score, name in sorted(scored, reverse=True) if score >= self.alike]
+        return [name for score, name in sorted(scored, reverse=True) if score >= least]
 
 
 def _said(api: Api) -> str:

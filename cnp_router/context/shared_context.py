@@ -78,8 +78,8 @@ class SharedContext:
         See `DataClasses`. Default: all is private.
     equivalents : callable, optional
         From an `Api` to the ids of those that give the same data, as a negotiation knows them.
-    alike : float in [0, 1], default=0.9
-        The least likeness of specifications of APIs that give the same data.
+    alike : float in [0, 1], optional
+        APIs of other sources give the same data, too, if their specifications are as alike.
     most_offered : int >= 0, default=5
     outdates : callable, optional
         From the id of an API that may change something to whether what its source gave before is
@@ -91,7 +91,7 @@ class SharedContext:
     ----------
     counts : Counter of str
         ``"recalled"``, ``"missed"``, ``"kept"``, ``"offered"``, ``"fetched"`` (dependencies that
-        had expired), ``"outdated"`` (entries whose dependencies are not what they were).
+        had expired), ``"outdated"`` (whose dependencies are not what they were).
 
     Examples
     --------
@@ -117,7 +117,7 @@ class SharedContext:
         ttl: float = TTL,
         classes: DataClasses | Mapping[str, str] | Callable[[str], str | None] | None = None,
         equivalents: Callable[[Api], Collection[str]] | None = None,
-        alike: float = 0.9,
+        alike: float | None = None,
         most_offered: int = 5,
         outdates: Callable[[str], bool] | None = None,
         clock: Callable[[], float] = time.time,
@@ -171,8 +171,8 @@ class SharedContext:
 
         Only for what reads; never one that has expired, that is somebody else's, or whose
         dependencies are not any more what it was made from. Equivalent is what takes parameters of
-        the same names, only reads, and is given as equivalent, or belongs to another source and has
-        nearly the same specification. What is confidential counts for its own source only.
+        the same names, only reads, and is given as equivalent, or, with `alike`, is so by its words
+        (`Equivalents`). What is confidential counts for its own source only.
 
         Parameters
         ----------
@@ -333,7 +333,8 @@ class SharedContext:
             id=name,
             source=api.id,
             data=data,
-            said="" if result.text == data else result.text,
+            said="" if result.structured is None and result.text == data else result.text,
+            structured=result.structured is not None,
             text="" if data_class == "confidential" else about(api, inputs, text),
             time=now,
             ttl=self.ttl,
@@ -406,9 +407,8 @@ class SharedContext:
 
     async def _get(self, name: str) -> ContextEntry | None:
         entry = await self._own.get(name) or await self.store.get(name)
-        if entry is None or not entry.is_live(self._clock()):
-            return None
-        return entry if await self._is_current(entry) else None
+        is_live = entry is not None and entry.is_live(self._clock())
+        return entry if entry and is_live and await self._is_current(entry) else None
 
     async def _is_current(self, entry: ContextEntry) -> bool:
         """Whether nothing was written, since it was read, where it comes from."""

@@ -25,6 +25,7 @@ __all__ = [
 
 _EFFECTS = {"reads": "", "writes": " (writes)", "unknown": " (may write)"}
 _FAILURE, _NEXT, _SEARCH_ID = "cnp-router/failure", "cnp-router/next", "cnp-router/search_id"
+_NOTES = "cnp-router/notes"
 
 
 def search_answer(search: Search) -> types.CallToolResult:
@@ -125,6 +126,8 @@ def _meta(called: Called) -> dict[str, Any] | None:
         }
     if called.search_id is not None:
         meta[_SEARCH_ID] = called.search_id
+    if called.result.notes:
+        meta[_NOTES] = list(called.result.notes)
     if called.next:
         meta[_NEXT] = called.to_dict()["next"]
     return meta or None

@@ -436,6 +436,19 @@ class TestHttp:
         assert found["acted"] is False
         assert [tool["name"] for tool in found["tools"]] == ["home__forecast", "home__dig"]
 
+    @pytest.mark.parametrize(
+        ("arguments", "known"), [((), False), (("--context-ttl", 60), True)], ids=["plain", "ttl"]
+    )
+    def test_each_call_is_made_unless_it_is_said_otherwise(self, folder, arguments, known):
+        with http_server(folder, *arguments) as server:
+            server.wait()
+            call = {"name": "home__forecast", "inputs": {"city": "Kyoto"}}
+            answers = [json.loads(server.ask("/v1/call", call)[1]) for _ in range(2)]
+            assert server.end() == (0, "")
+        first, second = (answer["result"]["notes"] for answer in answers)
+        assert first == []
+        assert [note.startswith("known from home__forecast") for note in second] == [True] * known
+
     def test_how_long_what_a_call_gave_is_used(self, folder):
         arguments = ("--context", "context.sqlite", "--context-ttl", 90)
         with http_server(folder, *arguments) as server:

@@ -54,7 +54,7 @@ class World:
 
     def __init__(self, **settings):
         self.clock = Clock()
-        self.context = SharedContext(clock=self.clock, **settings)
+        self.context = SharedContext(clock=self.clock, **{"alike": 0.9, **settings})
         self.fetched = []
         self.answers = []
 
@@ -238,6 +238,23 @@ class TestRecall:
         assert world.recall(TODAY, KYOTO) is not None
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        CallResult('{"rain": 1}'),
+        CallResult("", {"rain": 1}),
+        CallResult('{"rain": 1}', {"rain": 1}),
+        CallResult("It rains.", {"rain": 1}),
+        CallResult("dry", "dry"),
+    ],
+    ids=str,
+)
+def test_a_result_comes_back_as_it_was_given(world, result):
+    world.keep(TODAY, KYOTO, result)
+    found = world.recall(TODAY, KYOTO)
+    assert (found.text, found.structured) == (result.text, result.structured)
+
+
 class TestEquivalents:
     def test_the_same_data_of_another_source_is_known(self, world):
         world.context.know([TODAY, TWIN, PLACE])
@@ -245,6 +262,13 @@ class TestEquivalents:
         assert world.recall(TODAY, KYOTO).notes[0].startswith("known from air__today")
         assert world.recall(TODAY, {"city": "Nara"}) is None
         assert world.recall(PLACE, KYOTO) is None
+
+    def test_words_alone_make_nothing_the_same_unless_that_is_wanted(self):
+        world = World(alike=None)
+        world.context.know([TODAY, TWIN])
+        world.keep(TWIN, KYOTO)
+        assert world.recall(TODAY, KYOTO) is None
+        assert world.recall(TWIN, KYOTO) is not None
 
     @pytest.mark.parametrize(
         "other",

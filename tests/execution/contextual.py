@@ -62,7 +62,7 @@ class World:
         by_id = {name.replace("_", "__", 1): each for name, each in answers.items()}
         names = dict.fromkeys(api.id.partition("__")[0] for api in APIS)
         self.told = {name: Told(name, by_id) for name in names}
-        self.context = SharedContext() if context is None else context
+        self.context = SharedContext(alike=0.9) if context is None else context
         self.model = FunctionChatModel(model) if callable(model) else model
         self.events = []
         self.executor = Executor(

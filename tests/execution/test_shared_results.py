@@ -63,6 +63,13 @@ def test_an_equivalent_of_another_contractor_is_not_called_and_its_giver_is_name
     assert world.calls("union") == []
 
 
+def test_what_another_contractor_gave_is_not_what_was_asked_for():
+    world = World(context=SharedContext(), hr_pay={"sum": 7}, union_pay={"sum": 8})
+    world.run(PAID)
+    execution = world.run(Job("wage", api="union__pay", inputs={"who": "Aiko"}))
+    assert execution.results["wage"].data == {"sum": 8}
+
+
 def test_what_writes_is_done_each_time():
     world = World()
     job = Job("send", api="mail__send", inputs={"text": "hello"})
