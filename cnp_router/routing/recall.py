@@ -59,6 +59,9 @@ class RecallControl:
     slope, intercept : float, default=1.0 and 0.0
         How the log-odds of all probabilities have been corrected since: those of the threshold are,
         too.
+    highest : float in (0, 1], default=1.0
+        No threshold is above it. Where probabilities are calibrated, whom a request needs with more
+        than one half is worth asking, though the promise would be kept without.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class RecallControl:
     is_promise: bool = True
     slope: float = 1.0
     intercept: float = 0.0
+    highest: float = 1.0
 
     def __repr__(self) -> str:
         return f"RecallControl({len(self.needed)} uses in {self.n_requests} requests)"
@@ -86,7 +90,7 @@ class RecallControl:
         return len(self.months)
 
     def threshold(self, target: float, months: float = 0.0) -> float:
-        """Return the highest threshold that keeps the promise, 0 if none does.
+        """Return the highest threshold that keeps the promise, up to `highest`; 0 if none does.
 
         Parameters
         ----------
@@ -94,6 +98,9 @@ class RecallControl:
         months : float, default=0.0
             When the request is asked, in months after the end of the history.
         """
+        return min(self._unbounded(target, months), self.highest)
+
+    def _unbounded(self, target: float, months: float) -> float:
         found = self._unshifted(target, months)
         if (self.shift, self.slope, self.intercept) == (0, 1, 0) or not 0 < found < 1:
             return found
@@ -165,7 +172,8 @@ class RecallControl:
         least = self.threshold(FEEDBACK_TARGET, months)
         recall = float(np.mean(np.asarray(given) >= least - TOLERANCE))
         step = _LEARNING_RATE * (recall - FEEDBACK_TARGET)
-        if (step < 0 and least <= _IMPOSSIBLE) or (step > 0 and least >= 1 - _IMPOSSIBLE):
+        most = min(self.highest, 1 - _IMPOSSIBLE)
+        if (step < 0 and least <= _IMPOSSIBLE) or (step > 0 and least >= most):
             return self
         after = replace(self, shift=self.shift + step)
         after.__dict__.update(_descending=self._descending, _thresholds=self._thresholds)

@@ -41,6 +41,7 @@ _SHARES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEAST = 1e-9  # what any candidate is given
 _SIZES = (1, 3, 5, 10, 20, 50)
 CONFIDENCE = ("share outside", "best")
+_HIGHEST = 0.5  # threshold: what is more probably needed than not is asked in any case
 _LEARNING_RATE, _MOST_RAISED = 0.05, 3.0  # of the log-odds of the confidence
 
 
@@ -215,6 +216,7 @@ class Decision(Part):
             is_promise=self.is_promise,
             slope=self.recalibration.slope,
             intercept=self.recalibration.intercept,
+            highest=_HIGHEST,
         )
 
 

@@ -126,6 +126,17 @@ class TestDrift:
         assert control.threshold(0.9) == threshold
 
 
+def test_it_can_have_a_bound_that_learning_does_not_wind_up():
+    control = replace(control_of([[0.95]] * 50), highest=0.5)
+    assert control.threshold(0.9) == 0.5
+    for _ in range(100):
+        control = control.adapted([0.99])
+    assert control.shift == 0
+    for _ in range(100):
+        control = control.adapted([0.2])
+    assert 0.1 < control.threshold(0.9) < 0.3
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_a_larger_share_includes_all_of_a_smaller_one(probabilities):
     positions = mass_positions(np.sort(probabilities)[::-1])

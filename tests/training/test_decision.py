@@ -143,3 +143,11 @@ class TestLogistic:
     def test_extreme_scores_do_not_overflow(self):
         model = Logistic(np.array([1.0]), 0.0)
         assert model.probability(np.array([[-1e9], [0], [1e9]])).tolist() == [0, 0.5, 1]
+
+
+def test_what_is_more_probably_needed_than_not_is_always_asked():
+    p = np.array([0.99, 0.9, 0.01])
+    labels = np.array([True, True, False])
+    easy = [Answer(p, labels, np.zeros(0), 0.99, 0.0)] * 300
+    control = Decision.fit(easy).recall_control
+    assert control.threshold(0.9) == control.threshold(0.3) == 0.5
