@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import multiprocessing
 import os
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
@@ -25,6 +27,7 @@ __all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "one_thread", "spans"]
 
 logger = logging.getLogger("cnp_router.pool")
 
+_LOOKS_EVERY = 1.0  # seconds: whether the process that shares out the work is there
 _BEFORE_QUEUES = 20  # multiprocessing ends its queues at 10: then nobody can be told to end
 
 Item = TypeVar("Item")
@@ -158,6 +161,7 @@ class LocalPool(Pool):
             if "prefer" in self._how or self.n_workers == 1:
                 yield from Parallel(return_as="generator", **self._how)(calls)
                 return
+            calls = (delayed(_there)(os.getpid(), work, *args) for work, *args in jobs)
             with _Processes.shared(self.n_workers) as n_jobs:
                 yield from Parallel(return_as="generator", n_jobs=n_jobs)(calls)
         except BrokenExecutor as exc:
@@ -206,6 +210,25 @@ class _Processes:
         finally:
             with cls._lock:
                 cls._users -= 1
+
+
+def _there(starter: int, work: Callable[..., Result], *args: Any) -> Result:
+    """Do some work in another process, which ends when the one that has started it is gone."""
+    _watch(starter)
+    return work(*args)
+
+
+@functools.cache
+def _watch(starter: int) -> None:
+    """Have this process end when its starter was killed, for which it may be waiting."""
+    if os.getppid() == starter:
+        threading.Thread(target=_end_after, args=(starter,), daemon=True).start()
+
+
+def _end_after(starter: int) -> None:
+    while os.getppid() == starter:
+        time.sleep(_LOOKS_EVERY)
+    os._exit(1)
 
 
 def _end_with_this_process() -> None:

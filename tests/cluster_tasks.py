@@ -68,3 +68,10 @@ def fails_to_answer(_: Any, item: int) -> int:
 def large(_: Any, size: int) -> bytes:
     """Return so many bytes."""
     return bytes(size)
+
+
+def named_and_slow(folder, seconds):
+    """Leave a file named after this process, and take a while."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(1)
+    return "x" * 5_000_000  # more than a pipe holds

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import joblib
 import pytest
@@ -29,3 +35,43 @@ def test_a_process_of_multiprocessing_ends_with_its_own(backend, seconds, capfd)
     finally:
         process.kill()
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, a parent that is gone is not told")
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=lambda by: by.name)
+def test_processes_end_when_the_one_that_started_them_is_killed(by, tmp_path):
+    """They would wait for it: each holds the pipe open that another writes to."""
+    code = (
+        "import cluster_tasks, cnp_router.pool, sys\n"
+        "pool, work = cnp_router.pool.LocalPool(2), cluster_tasks.named_and_slow\n"
+        "list(pool.each(work, range(99), sys.argv[1]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), "."])},
+    )
+    try:
+        assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
+    finally:
+        process.send_signal(by)
+        process.wait()
+    workers = [int(file.name) for file in tmp_path.iterdir()]
+    assert eventually(lambda: not any(map(is_there, workers)))
+
+
+def eventually(holds):
+    until = time.monotonic() + 60
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.1)
+    return holds()
+
+
+def is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended, and that nobody has asked about, still has its number.
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text("ascii").rpartition(")")[2].split()[0] != "Z"
