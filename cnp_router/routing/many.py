@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import datetime
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -23,6 +26,7 @@ from cnp_router.routing.scores import Scores, zeroed
 
 __all__ = [
     "Piece",
+    "batches",
     "check_requests",
     "in_pieces",
     "in_thread",
@@ -32,6 +36,9 @@ __all__ = [
 
 # Requests that a process is given at once: at the end some wait for those who have one left.
 _LEAST, _MOST = 512, 256
+
+# Whether who waits for work in a thread was cancelled.
+_UNWANTED: ContextVar[threading.Event | None] = ContextVar("unwanted", default=None)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,6 +101,19 @@ def in_pieces(
     return [(requests[begin:end], dates[begin:end]) for begin, end in pieces]
 
 
+def batches(n: int, at_once: int) -> Iterator[slice]:
+    """Yield slices of n requests, so many at once, as long as anybody waits for them (`in_thread`).
+
+    Examples
+    --------
+    >>> list(batches(5, 3))
+    [slice(0, 3, None), slice(3, 6, None)]
+    """
+    for begin in range(0, n, at_once):
+        _check_wanted()
+        yield slice(begin, begin + at_once)
+
+
 def scored_elsewhere(
     router: Any, pieces: Sequence[Piece], known: Sequence[int], n_jobs: int | None
 ) -> Iterator[Scores]:
@@ -119,6 +139,7 @@ def _elsewhere(
     while done < len(pieces):
         try:
             for own in LocalPool(n_jobs).each(work, pieces[done:], (there, *shared)):
+                _check_wanted()
                 done += 1
                 yield from _by_request(own)
         except ModelStoreError:  # it was replaced before all had opened it
@@ -249,8 +270,24 @@ def _by_request(packed: list[Any] | dict[str, Any]) -> Iterable[Any]:
 async def in_thread(work: Callable[P, T], *args: P.args, **given: P.kwargs) -> T:
     """Return what some work returns, done in a thread: the event loop goes on meanwhile.
 
-    It has the context variables of who waits for it, and so its spans have their parent.
+    It has the context variables of who waits for it, and so its spans have their parent. Where that
+    is cancelled, work in batches ends with the one at hand.
     """
     import asyncio  # not needed by those who wait
 
-    return await asyncio.to_thread(work, *args, **given)
+    unwanted = threading.Event()
+    before = _UNWANTED.set(unwanted)
+    try:
+        return await asyncio.to_thread(work, *args, **given)
+    except asyncio.CancelledError:
+        unwanted.set()
+        raise
+    finally:
+        _UNWANTED.reset(before)
+
+
+def _check_wanted() -> None:
+    """Raise CancelledError where nobody waits for this work any more."""
+    unwanted = _UNWANTED.get()
+    if unwanted is not None and unwanted.is_set():
+        raise CancelledError

@@ -16,6 +16,7 @@ from cnp_router.pool import check_jobs
 from cnp_router.records import check_date, check_instance, check_request, positions, string_tuple
 from cnp_router.routing.deciding import Deciding, warn
 from cnp_router.routing.many import (
+    batches,
     check_requests,
     in_pieces,
     in_thread,
@@ -206,8 +207,7 @@ class Router(Deciding):
         requests: Sequence[str],
         dates: Sequence[datetime.date | None],
     ) -> Iterator[Scores]:
-        for begin in range(0, len(requests), AT_ONCE):
-            own = slice(begin, begin + AT_ONCE)
+        for own in batches(len(requests), AT_ONCE):
             found = self._scores_many(requests[own], places, dates[own])
             yield from (zeroed(scores, places) for scores in found)
 

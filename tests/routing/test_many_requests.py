@@ -333,6 +333,17 @@ class TestBesideAnEventLoop:
         assert ticks > 10
         assert sum(router.source_counts.values()) == len(router.asked) > 2000
 
+    def test_what_nobody_waits_for_any_more_ends_with_its_batch(self):
+        router = Slow()
+
+        async def main():
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(router.aroute_many(["x"] * 50 * AT_ONCE), 0.2)
+
+        asyncio.run(main())  # waits for the thread
+        assert 0 < len(router.asked) < 25 * AT_ONCE
+        assert len(asyncio.run(router.aroute_many(["x"] * 3))) == 3
+
     def test_threads_that_count_at_the_same_time_lose_nothing(self, router):
         def route():
             for _ in range(300):
