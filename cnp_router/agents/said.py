@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import zoneinfo
 from collections.abc import Iterator
@@ -105,11 +106,11 @@ def _values(pattern: str | re.Pattern[str], text: str, kind: str = "") -> Iterat
 def _numbers(text: str) -> Iterator[Value]:
     """Yield the numbers in a text, each with the words beside it that say what it is of."""
     found = list(_NUMBER.finditer(text))
-    edges = [0, *(edge for match in found for edge in match.span()), len(text)]
-    listed = [bool(_LISTED.fullmatch(text, *gap)) for gap in zip(*[iter(edges)] * 2, strict=True)]
-    for place, match in enumerate(found):
+    gaps = [_LISTED.fullmatch(text, a.end(), b.start()) for a, b in itertools.pairwise(found)]
+    beside = itertools.pairwise([None, *gaps, None])
+    for match, listed in zip(found, beside, strict=False):  # without a number there is one, too
         before = text[max(match.start() - 40, 0) : match.start()]
-        of = [] if listed[place] or listed[place + 1] else _beside(before, text, match.end())
+        of = [] if any(listed) else _beside(before, text, match.end())
         word = _BEFORE.search(before)
         value = _value("number", match[0])
         yield Value(value, word[1].lower() if word else "", tuple(map(singular, of)))

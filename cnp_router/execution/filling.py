@@ -203,10 +203,9 @@ class _Filling:
         )
 
     async def run(self) -> Filled:
-        if self.job.inputs is None and self.api.effects != "reads" and not self.is_understood:
-            for text in (self.job.task, self.request):
-                if forbids(text):
-                    raise self.error(_FORBIDDEN)
+        acts = self.job.inputs is None and self.api.effects != "reads" and not self.is_understood
+        if acts and any(map(forbids, (self.job.task, self.request))):
+            raise self.error(_FORBIDDEN)
         wrong = self.misfit(self.given, whole=False)
         if wrong is not None:
             raise self.error(f"the inputs that the plan gives cannot be used: {wrong}")

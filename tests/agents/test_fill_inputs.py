@@ -153,6 +153,8 @@ class TestCertain:
                 {"room": 4, "degrees": 21},
             ),
             ("Heat room 4 for 4 hours", {"room": NUMBER, "hours": NUMBER}, {"room": 4, "hours": 4}),
+            (" Room 4 ", {"room": NUMBER}, {"room": 4}),
+            ("4 rooms, ", {"rooms": NUMBER}, {"rooms": 4}),
             ("From 3 to 5", {"from": NUMBER, "to": NUMBER}, {"from": 3, "to": 5}),
             (
                 "In Fahrenheit",

@@ -9,14 +9,7 @@ import pytest
 from fixed import NAMES, Fixed, Model
 
 from cnp_router.exceptions import InputError
-from cnp_router.routing import (
-    BroadcastRouter,
-    MaxCost,
-    Router,
-    TargetRecall,
-    TopK,
-    restriction,
-)
+from cnp_router.routing import BroadcastRouter, MaxCost, Router, TargetRecall, TopK, restriction
 from cnp_router.routing.result import FEW_MASHUPS, Recipient, Routing
 
 
