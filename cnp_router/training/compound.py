@@ -65,11 +65,13 @@ class Compound:
 def prior_log_odds(n_mashups: int, n_compound: int) -> float | None:
     """Return what speaks for a cut beforehand, given past mashups, some of several APIs.
 
-    None if requests are not cut: without history, the halves are not surer of anything than the
-    whole, which is read by clauses as it is; and a history of many compound mashups knows better.
+    None if requests are not cut: a history of many compound mashups knows better. Without history,
+    where the needs of a request share what is probable, either is as likely.
     """
-    if not n_mashups or n_compound > MOST_SHARE * (n_mashups + PSEUDO_MASHUPS):
+    if n_compound > MOST_SHARE * (n_mashups + PSEUDO_MASHUPS):
         return None
+    if not n_mashups:
+        return 0.0
     return float(_PRIOR + np.log(n_mashups / (n_mashups + _LITTLE)))
 
 

@@ -9,6 +9,7 @@ import pytest
 from planted import COMMON, _words
 
 from cnp_router.catalog import Api, Catalog
+from cnp_router.datasets import load_sample
 from cnp_router.history import History, Mashup
 from cnp_router.routing import TopK
 from cnp_router.training import fit_router, load_router
@@ -131,7 +132,7 @@ def test_three_things():
 @pytest.mark.parametrize(
     ("n_mashups", "n_compound", "expected"),
     [
-        (0, 0, False),
+        (0, 0, True),
         (1, 1, True),
         (5, 5, False),
         (1000, 0, True),
@@ -148,6 +149,23 @@ def test_the_more_history_the_more_the_halves_are_trusted():
     odds = [prior_log_odds(n, 0) for n in (1, 15, 250, 4_000, 100_000)]
     assert odds == sorted(odds)
     assert odds[0] < -3 < 2 < odds[3]
+
+
+@pytest.mark.parametrize(
+    ("request_", "needed"),
+    [
+        ("Show the weather forecast and play a song", ("openweather", "spotify")),
+        ("Translate a sentence, then print a map of Berlin", ("google-translate", "mapbox")),
+        ("Text my sister, and what is on television tonight?", ("twilio", "tmdb")),
+    ],
+)
+def test_without_history_either_half_may_be_a_need(request_, needed):
+    sample = load_sample()
+    router = fit_router(sample.catalog)
+    places = np.sort([*map(sample.catalog.position, needed)])
+    read_, whole = router.score(request_).at(places), without(router).score(request_).at(places)
+    assert read_.min() > 1.2 * whole.min()
+    assert read_.max() >= whole.max()
 
 
 def test_reasons_name_the_half():
