@@ -56,7 +56,10 @@ from cnp_router.cli.source_options import Origins, source_options
         "100.  [default: all]",
     ),
     options.seconds(
-        "--call-timeout", default=30.0, show_default=True, help="How long one call may take."
+        "--call-timeout",
+        default=30.0,
+        show_default=True,
+        help="How long one call may take, with all its attempts.",
     ),
     click.option(
         "--context",

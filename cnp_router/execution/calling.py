@@ -6,6 +6,7 @@ import asyncio
 import copy
 import hashlib
 import json
+import math
 import random
 import re
 import time
@@ -26,6 +27,7 @@ __all__ = ["Caller", "Performed", "Tools", "act_key"]
 Then = Literal["done", "reaward", "escalate", "stop"]
 
 _EARLIER = "the same call had succeeded before, and was not made again"
+_SHORTEST = 0.1  # seconds: what an attempt has, where the waits took all time
 _RETRY_AFTER = re.compile(r"retry-after:\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)", re.IGNORECASE)
 
 
@@ -159,6 +161,7 @@ class Caller:
         inputs: Mapping[str, Any],
         *,
         key: str | None = None,
+        within: float = math.inf,
         on_progress: Callable[[CallProgress], object] | None = None,
     ) -> Performed:
         """Call an API for a job, as often as it needs and may be.
@@ -174,6 +177,8 @@ class Caller:
         inputs : mapping of str to JSON value
         key : str, optional
             Idempotency key. Default: `act_key` of execution, job, API and inputs.
+        within : float, seconds, default=inf
+            For all attempts and the waits between them.
         on_progress : callable, optional
             As for a `Call`.
 
@@ -188,11 +193,11 @@ class Caller:
         if job in self.journal.results:
             return Performed(self.journal.results[job], 0, 0.0, 0, "done")
         if self.settings.repeat_calls:
-            return await self._perform(job, api, inputs, key, on_progress)
+            return await self._perform(job, api, inputs, key, within, on_progress)
         async with self._same.setdefault(call_key(api, inputs), asyncio.Lock()):
             earlier = self.journal.earlier(api, inputs)
             if earlier is None:
-                return await self._perform(job, api, inputs, key, on_progress)
+                return await self._perform(job, api, inputs, key, within, on_progress)
         result = replace(earlier, notes=(*earlier.notes, _EARLIER), n_bytes=0, start_seconds=None)
         self.journal.take(job, api, inputs, result)
         return Performed(result, 0, 0.0, 0, "done", is_earlier=True)
@@ -203,6 +208,7 @@ class Caller:
         api: Api,
         inputs: Mapping[str, Any],
         key: str | None,
+        within: float,
         on_progress: Callable[[CallProgress], object] | None,
     ) -> Performed:
         journal, seconds, n_bytes, attempts = self.journal, 0.0, 0, 0
@@ -217,9 +223,11 @@ class Caller:
         refused = await self._refused(job, api, inputs)
         if refused is not None:
             return Performed(CallResult.failed("declined", refused), 0, 0.0, 0, "stop")
+        end = self._clock() + within
         while True:
             begin = self._clock()
-            result = await self._attempt(job, api, call)
+            timed = replace(call, timeout=min(call.timeout, max(end - begin, _SHORTEST)))
+            result = await self._attempt(job, api, timed)
             seconds += self._clock() - begin
             n_bytes += result.n_bytes
             attempts += 1
@@ -231,7 +239,10 @@ class Caller:
                 if refused is not None:
                     result = replace(result, notes=(*result.notes, refused))
                     break
-            await self._sleep(self._pause(attempts, result))
+            pause = self._pause(attempts, result)
+            if self._clock() + pause >= end:
+                break
+            await self._sleep(pause)
         return Performed(result, attempts, seconds, n_bytes, self._then(job, result))
 
     async def ask(self, approval: Approval) -> bool:

@@ -189,7 +189,12 @@ class ToolCaller:
         doing.is_sent = True
         try:
             performed = await caller.perform(
-                "call", api, inputs, key=doing.key or None, on_progress=on_progress
+                "call",
+                api,
+                inputs,
+                key=doing.key or None,
+                within=self._settings.call_timeout,
+                on_progress=on_progress,
             )
         except BaseException:
             self.kept.written_unnoticed(api)

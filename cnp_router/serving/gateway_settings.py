@@ -25,7 +25,7 @@ class GatewaySettings:
     always : tuple of str, default=()
         Ids of APIs that each client is shown whatever it asks, where it may see them.
     call_timeout : float, seconds, default=30.0
-        For one attempt at a call.
+        For a call, with all its attempts; a source may be started besides.
     attempts : int, default=3
         How often what only reads is called at most, where a later call may succeed.
     wait : tuple of float, seconds, default=(0.5, 5.0)
@@ -79,8 +79,8 @@ class GatewaySettings:
 
     @property
     def longest_call(self) -> float:
-        """Seconds that a call takes at most, with all attempts and what is beside them."""
-        return self.attempts * (self.call_timeout + self.wait[1]) + _BESIDE
+        """Seconds that a call takes at most, with what is beside it."""
+        return self.call_timeout + _BESIDE
 
     @property
     def execution(self) -> ExecutionSettings:

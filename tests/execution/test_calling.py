@@ -139,6 +139,36 @@ def test_after_so_many_attempts_the_job_goes_to_another(kind):
     assert (performed.then, performed.attempts, waits) == ("reaward", 1, [])
 
 
+class Timed(Scripted):
+    """Answers after some seconds, on a clock of its own, or at the end of what a call may take."""
+
+    now = 0.0
+
+    def __init__(self, seconds, *answers):
+        super().__init__(*answers)
+        self.seconds = seconds
+
+    async def call(self, call):
+        self.now += min(self.seconds, call.timeout)
+        return await super().call(call)
+
+    async def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("seconds", "attempts"), [(60, 1), (25, 1), (12, 2), (1, 5)])
+def test_all_attempts_and_waits_together_take_no_longer_than_they_may(seconds, attempts):
+    tools = Timed(seconds, *[failed("timeout")] * 9)
+    settings = ExecutionSettings(attempts=9, wait=(6, 6))
+    caller = Caller(tools, settings, sleep=tools.sleep, clock=lambda: tools.now)
+    performed = asyncio.run(caller.perform("a", READ, {"x": 1}, within=29.0))
+    assert performed.attempts == len(tools.calls) == attempts
+    assert tools.now <= 29.0
+    assert [call.timeout for call in tools.calls] == [
+        29.0 - n * (seconds + 6) for n in range(attempts)
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "then"),
     [

@@ -21,9 +21,14 @@ SEEN = Visible((api.id, api) for api in APIS)
 
 
 def test_both_things_that_a_request_asks_for_are_found():
-    """The router as such is sure of the first, and of that alone."""
+    """A router that reads no parts itself is sure of the first, and of that alone."""
     router = fit_router(Catalog(APIS))
     request = "Refund payment p-3. Send an e-mail to bea@x.org."
+    assert {tool.api.id for tool in find(router, request, 5, SEEN, None, "ann")[1]} == {
+        "refund",
+        "email",
+    }
+    router.compound = False
     assert router.route(request).contractors == ("refund",)
     routing, tools = find(router, request, 5, SEEN, None, "ann")
     assert {tool.api.id for tool in tools} == set(routing.contractors) == {"refund", "email"}

@@ -70,6 +70,21 @@ def test_a_read_that_may_succeed_later_is_tried_again():
     assert len({call.key for call in sky.calls}) == 1
 
 
+def test_a_call_takes_no_longer_than_it_may_with_all_its_attempts():
+    async def hang(call):
+        await asyncio.sleep(call.timeout)
+        return CallResult.failed("timeout", "no answer")
+
+    sky = World("sky", {"sky__rain": hang})
+
+    async def main():
+        async with gateway(sky, settings=replace(QUICK, call_timeout=0.2)) as door:
+            return await door.call("sky__rain", {"city": "x"})
+
+    assert run(main()).result.failure.kind == "timeout"
+    assert len(sky.calls) == 1
+
+
 def test_a_write_of_which_nobody_knows_is_not_repeated():
     mail = World("mail", {"mail__send": CallResult.failed("lost", "the connection broke")})
 
