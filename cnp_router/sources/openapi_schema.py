@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from cnp_router.exceptions import shown
-from cnp_router.sources.openapi_text import DocumentError, UnusableError
+from cnp_router.sources.openapi_text import BrokenReferenceError, DocumentError, UnusableError
 
 __all__ = ["Schemas", "resolve"]
 
@@ -46,7 +46,7 @@ def resolve(root: Json, value: Any) -> tuple[Any, str | None]:
 
     Raises
     ------
-    DocumentError
+    BrokenReferenceError
         If one leaves the document, leads nowhere or in a circle.
     """
     seen: dict[str, None] = {}
@@ -54,7 +54,7 @@ def resolve(root: Json, value: Any) -> tuple[Any, str | None]:
     while isinstance(value, dict) and isinstance(value.get("$ref"), str):
         ref = value["$ref"]
         if ref in seen:
-            raise DocumentError(f"the reference {shown(ref)} leads back to itself")
+            raise BrokenReferenceError(f"the reference {shown(ref)} leads back to itself")
         seen[ref] = None
         value = _lookup(root, ref)
     return value, ref
@@ -62,7 +62,7 @@ def resolve(root: Json, value: Any) -> tuple[Any, str | None]:
 
 def _lookup(root: Json, ref: str) -> Any:
     if not ref.startswith("#"):
-        raise DocumentError(
+        raise BrokenReferenceError(
             f"the reference {shown(ref)} leaves the document",
             cure="bundle it into one document first",
         )
@@ -73,14 +73,14 @@ def _lookup(root: Json, ref: str) -> Any:
         elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
             value = value[int(token)]
         else:
-            raise DocumentError(f"the reference {shown(ref)} leads nowhere")
+            raise BrokenReferenceError(f"the reference {shown(ref)} leads nowhere")
     return value
 
 
 def _tokens(ref: str) -> list[str]:
     path = unquote(ref[1:])
     if path and not path.startswith("/"):
-        raise DocumentError(
+        raise BrokenReferenceError(
             f"the reference {shown(ref)} is no path inside the document",
             cure="write it as '#/components/...'",
         )

@@ -11,7 +11,14 @@ from typing import Any
 from cnp_router.exceptions import DataFileError, MissingExtraError, shown
 from cnp_router.files import value_of
 
-__all__ = ["MAX_BYTES", "DocumentError", "UnusableError", "parse_document", "strict_json"]
+__all__ = [
+    "MAX_BYTES",
+    "BrokenReferenceError",
+    "DocumentError",
+    "UnusableError",
+    "parse_document",
+    "strict_json",
+]
 
 MAX_BYTES = 64_000_000
 """How large a document may be."""
@@ -36,11 +43,15 @@ class DocumentError(Exception):
         self.problem = problem
         self.line = line
         self.cure = cure
-        super().__init__(problem)
+        super().__init__(problem if cure is None else f"{problem} ({cure})")
 
 
 class UnusableError(Exception):
     """Why one operation of a document cannot be used; the others can."""
+
+
+class BrokenReferenceError(DocumentError, UnusableError):
+    """A reference that cannot be followed: an operation that needs it cannot be used."""
 
 
 def parse_document(data: bytes) -> dict[str, Any]:

@@ -142,7 +142,7 @@ WRONG = [
     (paths(a={"get": OK}, b={"post": OK}), "GET /a and POST /b have the same operationId 'ok'"),
     (documents.document({"ok": {"get": OK}}), "path 'ok' does not begin with '/'"),
     (documents.document({}), "no operation that can be used"),
-    (with_body({"$ref": "other.yaml#/Pet"}), r"POST /it: .*'other.yaml#/Pet' leaves the document"),
+    (with_body({"$ref": "other.yaml#/Pet"}), r"POST /it, .*'other.yaml#/Pet' leaves the document \(bundle"),
     (with_body({"$ref": "https://x.example/y"}), "'https://x.example/y' leaves the document"),
     (with_body(PET), "'#/components/schemas/Pet' leads nowhere"),
     (with_body({"$ref": "#Pet"}), "'#Pet' is no path inside the document"),
@@ -178,6 +178,26 @@ def test_what_is_not_reached_may_lead_anywhere(tmp_path):
     document = changed(components={"schemas": {"Pet": {"$ref": "other.yaml"}}})
     document["paths"]["/ok"]["get"]["responses"] = {"200": {"$ref": "other.yaml#/Found"}}
     assert len(run(OpenApiSource("it", document).apis())) == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"parameters": [{"$ref": "#/components/parameters/Gone"}]},
+        {"parameters": [{"$ref": "other.yaml#/Page"}]},
+        {"requestBody": {"$ref": "#/components/requestBodies/Gone"}},
+        {"requestBody": {"content": {"application/json": {"schema": PET}}}},
+        {"requestBody": {"content": {"application/json": {"schema": {"items": PET}}}}},
+    ],
+)
+def test_a_reference_that_leads_nowhere_costs_its_operation(broken):
+    document = paths(a={"get": {**OK, "operationId": "a"}}, b={"post": {**OK, **broken}})
+    source = OpenApiSource("it", document)
+    with pytest.warns(UserWarning, match="left out .POST /b: the reference"):
+        (api,) = run(source.apis())
+    assert api.id == "it__a"
+    (left,) = source.left_out
+    assert left.operation == "POST /b"
 
 
 def test_a_schema_that_is_none_costs_its_operation():
