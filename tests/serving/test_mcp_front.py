@@ -11,6 +11,7 @@ from mcp_gateways import EVENTS, make_gateway, make_sources, mcp_client
 from tool_servers import no_process_left, script_entry
 
 from cnp_router.catalog import Api, Catalog
+from cnp_router.context import SharedContext
 from cnp_router.exceptions import DataFileError, InputError, SourceUnavailableError
 from cnp_router.routing import SpecificationRouter
 from cnp_router.serving.clients import Client
@@ -235,6 +236,27 @@ def test_a_source_that_dies_in_a_call_and_is_called_again(mode):
         died, after = asyncio.run(ask())
     assert died.is_error and text_of(died).startswith("lost: ")
     assert not after.is_error and int(text_of(after)) > 0
+
+
+@ERAS
+def test_what_is_used_again_from_shared_context_says_so_in_meta(mode):
+    async def ask():
+        async with make_sources() as sources:
+            router = SpecificationRouter(await sources.catalog())
+            asked = {"name": "tools__forecast", "inputs": {"city": "Oslo"}}
+            async with (
+                Gateway(router, router.catalog, sources, context=SharedContext()) as gateway,
+                McpClient(server_of(gateway, client=lambda _: Client()), mode=mode) as client,
+            ):
+                return [await client.call_tool("call_tool", asked) for _ in range(2)]
+
+    first, again = asyncio.run(ask())
+    assert (
+        first.structured_content == again.structured_content == {"city": "Oslo", "weather": "rain"}
+    )
+    assert "cnp-router/notes" not in (first.meta or {})
+    (note,) = again.meta["cnp-router/notes"]
+    assert note.startswith("known from tools__forecast, ") and note.endswith(": not called again")
 
 
 def test_a_write_without_permission_is_an_error_that_says_the_cure():

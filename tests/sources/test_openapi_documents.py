@@ -142,7 +142,10 @@ WRONG = [
     (paths(a={"get": OK}, b={"post": OK}), "GET /a and POST /b have the same operationId 'ok'"),
     (documents.document({"ok": {"get": OK}}), "path 'ok' does not begin with '/'"),
     (documents.document({}), "no operation that can be used"),
-    (with_body({"$ref": "other.yaml#/Pet"}), r"POST /it, .*'other.yaml#/Pet' leaves the document \(bundle"),
+    (
+        with_body({"$ref": "other.yaml#/Pet"}),
+        r"POST /it, .*'other.yaml#/Pet' leaves the document \(bundle",
+    ),
     (with_body({"$ref": "https://x.example/y"}), "'https://x.example/y' leaves the document"),
     (with_body(PET), "'#/components/schemas/Pet' leads nowhere"),
     (with_body({"$ref": "#Pet"}), "'#Pet' is no path inside the document"),
