@@ -6,6 +6,7 @@ different APIs, and the whole does not speak against it, the halves decide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from cnp_router.text import cuts
 from cnp_router.training.keyed import distinct
 from cnp_router.training.views.quotation import beginning
 
-__all__ = ["Compound", "clause_reasons", "prior_log_odds", "read"]
+__all__ = ["Compound", "clause_reasons", "most_doubt", "prior_log_odds", "read"]
 
 # A history of which a larger share needs several APIs knows by itself how such requests look. So
 # many more mashups of one API are counted, so that the first few do not decide.
@@ -33,6 +34,9 @@ _MOST_JUDGED = 2
 _LEAST_AT_A_GLANCE = -4.5  # log-odds, without the prior
 _LEAST_BELIEF = 0.05  # below, nothing would change
 _BELIEVED = 0.2
+# With so few mashups the whole of a request is judged by its needs' shares of what is probable:
+# that it thinks nothing of one of them counts no more than this, in log-odds.
+_FEW, _MOST_DOUBT = 250, 2.0
 _CALLED_FOR = 0.1
 _SAME = 0.8
 _FLOOR = 1e-4
@@ -66,13 +70,18 @@ def prior_log_odds(n_mashups: int, n_compound: int) -> float | None:
     """Return what speaks for a cut beforehand, given past mashups, some of several APIs.
 
     None if requests are not cut: a history of many compound mashups knows better. Without history,
-    where the needs of a request share what is probable, either is as likely.
+    where the needs of a request share what is probable, either is as likely; the first mashups take
+    from that, since with them needs are judged each on its own.
     """
     if n_compound > MOST_SHARE * (n_mashups + PSEUDO_MASHUPS):
         return None
-    if not n_mashups:
-        return 0.0
-    return float(_PRIOR + np.log(n_mashups / (n_mashups + _LITTLE)))
+    learned = _PRIOR + math.log(n_mashups / (n_mashups + _LITTLE)) if n_mashups else -math.inf
+    return max(learned, -math.log1p(n_mashups))
+
+
+def most_doubt(n_mashups: int) -> float:
+    """Return what the whole of a request can say against a cut at most, given past mashups."""
+    return _MOST_DOUBT if n_mashups <= _FEW else math.inf
 
 
 def read(
@@ -83,6 +92,7 @@ def read(
     glance: Judge | None = None,
     *,
     prior: float = _PRIOR,
+    doubt: float = math.inf,
 ) -> Compound | None:
     """Return the request as one of several things; None if it seems to ask for one.
 
@@ -100,12 +110,14 @@ def read(
         A cheap one, of the same form: cuts that it does not believe in at all are not judged.
     prior : float, log-odds
         What speaks for a cut beforehand.
+    doubt : float, log-odds, default=inf
+        What the whole can say against one at most.
     """
     pairs = cuts(request)
     if not pairs:
         return None
     if glance is not None:
-        odds = _log_odds(pairs, *glance(_flat(pairs)), positions, whole)
+        odds = _log_odds(pairs, *glance(_flat(pairs)), positions, whole, doubt)
         best = np.argsort(-odds, kind="stable")
         kept = best[odds[best] >= _LEAST_AT_A_GLANCE]
     else:
@@ -114,7 +126,7 @@ def read(
     if not pairs:
         return None
     found, halves = judge(_flat(pairs))
-    odds = _log_odds(pairs, found, halves, positions, whole)
+    odds = _log_odds(pairs, found, halves, positions, whole, doubt)
     belief = 0.5 * (1 + np.tanh(0.5 * (odds + prior)))
     if belief.max() < _LEAST_BELIEF:
         return None
@@ -158,13 +170,14 @@ def _log_odds(
     halves: NDArray[Any],
     positions: NDArray[Any],
     whole: NDArray[Any],
+    most: float,
 ) -> NDArray[Any]:
     """Return what speaks for each cut being one between two needs.
 
     Odds grow with those of the half that is less sure of its best API. They fall with the root of
-    the ratio of the odds that the whole gives to the two: if it is sure of one and thinks
-    nothing of the other, what the other half says is mere context. And they fall where one half is
-    much shorter: a fragment is easily misunderstood.
+    the ratio of the odds that the whole gives to the two, by `most` at most: if it is sure of one
+    and thinks nothing of the other, what the other half says is mere context. And they fall where
+    one half is much shorter: a fragment is easily misunderstood.
     """
     if not len(found):  # nothing speaks for any API
         return np.full(len(pairs), -np.inf)
@@ -174,7 +187,8 @@ def _log_odds(
     there = is_in(positions, asked)
     given = _placed(asked, positions[there], whole[there])
     first, second = _logit(given[np.searchsorted(asked, best)]).T
-    odds = _logit(sure) - 0.5 * np.abs(first - second) + np.log(_balance(pairs))
+    doubt = np.minimum(0.5 * np.abs(first - second), most)
+    odds = _logit(sure) - doubt + np.log(_balance(pairs))
     return np.where(best[:, 0] == best[:, 1], -np.inf, odds)
 
 

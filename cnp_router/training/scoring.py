@@ -19,7 +19,7 @@ from cnp_router.routing.head import is_in
 from cnp_router.training.answerable import Answerable, said
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
-from cnp_router.training.compound import Compound, prior_log_odds, read
+from cnp_router.training.compound import Compound, most_doubt, prior_log_odds, read
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.decision import Decision
 from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
@@ -281,7 +281,8 @@ class Scoring:
         # The linear model knows nothing of APIs without history.
         most_have_history = 2 * len(views.corpus.labels) >= len(self.apis)
         seen = glance if most_have_history else None
-        return read(request, positions, whole, judge, seen, prior=prior)
+        doubt = most_doubt(n_mashups)
+        return read(request, positions, whole, judge, seen, prior=prior, doubt=doubt)
 
 
 def _days(dates: Sequence[datetime.date | None]) -> NDArray[Any]:

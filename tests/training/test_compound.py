@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -13,7 +14,7 @@ from cnp_router.datasets import load_sample
 from cnp_router.history import History, Mashup
 from cnp_router.routing import TopK
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.compound import clause_reasons, prior_log_odds, read
+from cnp_router.training.compound import clause_reasons, most_doubt, prior_log_odds, read
 
 APIS = np.array([2, 3, 7, 9])
 MAPS, MAIL, SONG, REST = np.eye(4)
@@ -146,9 +147,29 @@ def test_a_history_of_several_needs_is_left_alone(n_mashups, n_compound, expecte
 
 
 def test_the_more_history_the_more_the_halves_are_trusted():
-    odds = [prior_log_odds(n, 0) for n in (1, 15, 250, 4_000, 100_000)]
+    odds = [prior_log_odds(n, 0) for n in (8, 15, 250, 4_000, 100_000)]
     assert odds == sorted(odds)
-    assert odds[0] < -3 < 2 < odds[3]
+    assert odds[0] < -2 < 2 < odds[3]
+
+
+def test_the_first_mashups_take_step_by_step_from_what_is_thought_without_any():
+    odds = [prior_log_odds(n, 0) for n in range(200)]
+    assert odds[0] == 0
+    steps = np.diff(odds)
+    assert np.abs(steps).max() < 0.7
+    assert steps[:7].max() < 0 < steps[8:].min()
+
+
+def test_a_whole_that_shares_what_is_probable_says_little_against_a_cut():
+    sure = judge(maps=0.9 * MAPS, mail=0.8 * MAIL)
+    whole = 0.97 * MAPS + 0.002 * MAIL
+    doubts = [read(REQUEST, APIS, whole, sure, doubt=doubt) for doubt in (0.5, 2.0, math.inf)]
+    mail = [found.probabilities[1] for found in doubts]
+    assert mail == sorted(mail, reverse=True)
+    assert mail[0] > 0.7
+    assert mail[2] < 0.3
+    assert most_doubt(0) == most_doubt(250) == 2
+    assert most_doubt(251) == math.inf
 
 
 @pytest.mark.parametrize(
