@@ -5,11 +5,12 @@ Whatever can reach a scheduler can make its workers run any code: the cluster mu
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -116,6 +117,33 @@ def _check_address(address: str) -> None:
             "there is no certificate for TLS in the configuration of Dask",
             cure="name one under distributed.comm.tls.client, or give a distributed.Client",
         )
+    # A client waits without end for what takes connections and says nothing.
+    with ThreadPoolExecutor(1) as thread:  # whoever calls may have a loop of its own
+        kind = thread.submit(asyncio.run, _kind(address)).result()
+    if kind != "Scheduler":
+        raise ClusterError(
+            address, f"that is a {kind.lower()}", cure="give its scheduler's address"
+        )
+
+
+async def _kind(address: str) -> str:
+    """Return what listens at an address: a Scheduler, a Worker or a Nanny."""
+    from distributed import Security
+    from distributed.core import connect, send_recv
+
+    told = Security().get_connection_args("client")
+    try:
+        async with asyncio.timeout(1.2 * CONNECT_WITHIN):
+            comm = await connect(address, timeout=CONNECT_WITHIN, **told)
+            try:
+                return str((await send_recv(comm, op="identity"))["type"])
+            finally:
+                comm.abort()
+    except Exception as exc:  # whatever else a stranger's answer is taken for
+        if isinstance(exc, OSError) and not isinstance(exc, TimeoutError):
+            raise
+        problem = "what listens there does not answer as a scheduler of Dask"
+        raise ClusterError(address, problem, cure=_START) from exc
 
 
 @contextmanager

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 import types
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -213,6 +215,37 @@ class TestNoCluster:
         with pytest.raises(ClusterError, match=said), connected("tcp://127.0.0.1:9"):
             pass
 
+    @pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 400 Bad request syntax\r\n\r\n" * 4])
+    def test_what_answers_is_no_scheduler(self, monkeypatch, answer):
+        monkeypatch.setattr(cluster_module, "CONNECT_WITHIN", 0.5)
+        stranger = socket.create_server(("127.0.0.1", 0))
+        stranger.settimeout(30)
+        met: list[socket.socket] = []
+
+        def meet() -> None:
+            with suppress(OSError):
+                while True:
+                    met.append(stranger.accept()[0])
+                    met[-1].sendall(answer)
+
+        thread = threading.Thread(target=meet, daemon=True)
+        thread.start()
+        address = f"tcp://127.0.0.1:{stranger.getsockname()[1]}"
+        said = "what listens there does not answer as a scheduler of Dask"
+        with pytest.raises(ClusterError, match=said), connected(address):
+            pass
+        stranger.shutdown(socket.SHUT_RDWR)
+        thread.join(60)
+        stranger.close()
+        for each in met:
+            each.close()
+
+    def test_the_address_of_a_worker(self, local_cluster):
+        worker = next(iter(local_cluster.scheduler_info["workers"]))
+        said = r"that is a worker \(give its scheduler's"
+        with pytest.raises(ClusterError, match=said), connected(worker):
+            pass
+
     @pytest.mark.parametrize("scheduler", [7, "", None])
     def test_no_address(self, scheduler):
         with pytest.raises(InputError, match="scheduler must be an address"), connected(scheduler):
@@ -244,6 +277,44 @@ class TestNoCluster:
         expected = (ClusterError, "it is gone") if status == "pending" else (OSError, "Timed out")
         with pytest.raises(expected[0], match=expected[1]):
             pool.waited(Future())
+
+    def test_what_is_lost_again_and_again_is_given_up(self, monkeypatch):
+        monkeypatch.setattr(cluster_module, "time", types.SimpleNamespace(sleep=lambda _: None))
+        client = types.SimpleNamespace(status="running", nthreads=dict)
+        losing = ClusterPool(client, "tcp://127.0.0.1:9")
+        for _ in range(5):
+            losing.lost(TimeoutError())
+        with pytest.raises(ClusterError, match="was lost 6 times"):
+            losing.lost(TimeoutError())
+        client.status = "closed"
+        with pytest.raises(ClusterError, match="it is gone"):
+            losing.lost(TimeoutError())
+        assert losing.n_workers == 1
+
+    def test_times_without_workers_do_not_add_up_when_one_came_between(self, monkeypatch):
+        monkeypatch.setattr(cluster_module, "_LOOK_EVERY", 1.0)
+        monkeypatch.setattr(cluster_module, "WORKERS_WITHIN", 2.0)
+        waiting, problem = ClusterPool(types.SimpleNamespace(), "x"), ("it has had no worker", "")
+
+        class Future:
+            status = "pending"
+
+            def __init__(self, *looks: tuple[str, str]) -> None:
+                self.looks = list(looks)
+
+            def result(self, timeout: float) -> str:
+                if not self.looks:
+                    return "done"
+                found = self.looks.pop(0)
+                monkeypatch.setattr(waiting, "_standstill", lambda: found)
+                raise TimeoutError
+
+            def done(self) -> bool:
+                return False
+
+        assert waiting.waited(Future(problem, ("", ""), problem)) == "done"
+        with pytest.raises(ClusterError, match="it has had no worker for 2 s"):
+            waiting.waited(Future(("", ""), problem, problem))
 
     def test_no_workers(self, monkeypatch, local_cluster):
         monkeypatch.setattr(cluster_module, "FIRST_WORKER_WITHIN", 0.5)

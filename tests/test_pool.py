@@ -12,9 +12,10 @@ from pathlib import Path
 
 import joblib
 import pytest
+import threadpoolctl
 from cluster_tasks import slow
 
-from cnp_router.pool import LocalPool
+from cnp_router.pool import LocalPool, one_thread
 
 
 def share_out(backend, seconds):
@@ -75,3 +76,22 @@ def is_there(pid):
     # One that has ended, and that nobody has asked about, still has its number.
     status = Path(f"/proc/{pid}/stat")
     return not status.exists() or status.read_text("ascii").rpartition(")")[2].split()[0] != "Z"
+
+
+def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypatch):
+    limits = []
+
+    class Limits:
+        def __init__(self, n):
+            limits.append(n)
+
+        def restore_original_limits(self):
+            limits.pop()
+
+    monkeypatch.setattr(threadpoolctl, "threadpool_limits", Limits)
+    for _ in range(2):
+        with one_thread:
+            with one_thread:
+                assert limits == [1]
+            assert limits == [1]
+        assert limits == []

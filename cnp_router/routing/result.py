@@ -22,11 +22,11 @@ Source = Literal["learned", "llm", "broadcast", "direct"]
 NOTHING_FITS_BELOW = 0.5
 """Below this probability that anything fits, a routing says that nothing does."""
 
-ROUGHLY_NOTHING_FITS_BELOW = 0.1
-"""The same where the probability is rough: with few past requests, or none."""
-
 FEW_MASHUPS = 30
 """Below so many past requests, a routing says that its probabilities are rough."""
+
+# The same where it is rough: without past requests, and with the first.
+_WITHOUT_HISTORY, _WITH_LITTLE = 0.1, 0.3
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,13 +142,19 @@ class Routing:
     def fits(self) -> bool:
         """Whether anything seems to fit the request.
 
-        If that is more probable than not; where the probability is rough, unless it is below .1.
+        If that is more probable than not. Where the probability is rough it has to be less: .1
+        without past requests, and from .3 with the first to .5 with `FEW_MASHUPS`.
         """
         return self.answerable >= self._least
 
     @property
     def _least(self) -> float:
-        return ROUGHLY_NOTHING_FITS_BELOW if self.is_rough else NOTHING_FITS_BELOW
+        if self.n_mashups is None or not self.is_rough:
+            return NOTHING_FITS_BELOW
+        if not self.n_mashups:
+            return _WITHOUT_HISTORY
+        share = self.n_mashups / FEW_MASHUPS
+        return _WITH_LITTLE + (NOTHING_FITS_BELOW - _WITH_LITTLE) * share
 
     @property
     def n_reachable(self) -> int:

@@ -132,7 +132,8 @@ def read(
         return None
     every = np.union1d(positions, found)
     halves, before = _placed(every, found, halves), _placed(every, positions, whole)
-    either = 1 - (1 - halves[0::2]) * (1 - halves[1::2])
+    called_for = np.where(halves >= _CALLED_FOR, halves, 0.0)
+    either = 1 - (1 - called_for[0::2]) * (1 - called_for[1::2])
     mixed = belief[:, None] * either + (1 - belief[:, None]) * before
     believed = np.repeat(belief >= _BELIEVED, 2)
     return Compound(

@@ -97,9 +97,19 @@ def test_one_question_at_a_time():
 
     async def main():
         caller = Caller(Scripted(*[DONE] * 5), approve=approve)
-        await asyncio.gather(*(caller.perform(f"j{n}", WRITE, {}) for n in range(5)))
+        await asyncio.gather(*(caller.perform(f"j{n}", WRITE, {"x": n}) for n in range(5)))
 
     asyncio.run(main())
+
+
+def test_who_approves_cannot_change_what_is_called():
+    def approve(approval):
+        approval.inputs["to"].append("+82")
+        return True
+
+    tools = Scripted(DONE)
+    perform(tools, WRITE, {"to": ["+81"]}, approve=approve)
+    assert tools.calls[0].inputs == {"to": ["+81"]}
 
 
 def test_allowing_writes_is_not_allowing_repeats_and_rights():
@@ -156,7 +166,7 @@ class Timed(Scripted):
         self.now += seconds
 
 
-@pytest.mark.parametrize(("seconds", "attempts"), [(60, 1), (25, 1), (12, 2), (1, 5)])
+@pytest.mark.parametrize(("seconds", "attempts"), [(60, 1), (25, 1), (23, 1), (12, 2), (1, 5)])
 def test_all_attempts_and_waits_together_take_no_longer_than_they_may(seconds, attempts):
     tools = Timed(seconds, *[failed("timeout")] * 9)
     settings = ExecutionSettings(attempts=9, wait=(6, 6))
@@ -167,6 +177,25 @@ def test_all_attempts_and_waits_together_take_no_longer_than_they_may(seconds, a
     assert [call.timeout for call in tools.calls] == [
         29.0 - n * (seconds + 6) for n in range(attempts)
     ]
+
+
+def test_the_time_for_all_attempts_begins_when_they_do():
+    tools = Timed(5, failed("timeout"), DONE)
+    tools.now = 100.0
+    caller = Caller(
+        tools, ExecutionSettings(wait=(6, 6)), sleep=tools.sleep, clock=lambda: tools.now
+    )
+    performed = asyncio.run(caller.perform("a", READ, {"x": 1}, within=29.0))
+    assert (performed.then, performed.attempts) == ("done", 2)
+    assert [call.timeout for call in tools.calls] == [29.0, 18.0]
+
+
+def test_an_attempt_has_some_time_where_none_is_left():
+    tools = Timed(60, failed("timeout"))
+    caller = Caller(tools, sleep=tools.sleep, clock=lambda: tools.now)
+    performed = asyncio.run(caller.perform("a", READ, {"x": 1}, within=0.0))
+    assert (performed.then, performed.attempts) == ("reaward", 1)
+    assert 0 < tools.now < 1
 
 
 @pytest.mark.parametrize(
@@ -220,6 +249,13 @@ def test_a_source_can_ask_for_more_time_within_bounds(note, low, high):
     assert low <= seconds <= high
 
 
+def test_without_a_shortest_wait_the_waits_grow_from_a_second():
+    settings = ExecutionSettings(attempts=4, wait=(0, 5))
+    _, waits = perform(Scripted(*[failed("busy")] * 4), settings=settings)
+    for seconds, (low, high) in zip(waits, [(1, 2), (2, 4), (2.5, 5)], strict=True):
+        assert low <= seconds <= high
+
+
 def test_no_wait_at_all():
     settings = ExecutionSettings(wait=(0, 0))
     assert perform(Scripted(failed("busy"), DONE), settings=settings)[1] == [0.0]
@@ -271,12 +307,13 @@ def test_a_write_that_was_surely_not_done_is_tried_again():
 @pytest.mark.parametrize("api", [WRITE, UNKNOWN])
 @pytest.mark.parametrize("kind", ["timeout", "lost"])
 def test_a_write_with_unknown_outcome_is_not_tried_again_without_approval(api, kind):
-    tools, person = Scripted(failed(kind)), Person(True, False)
+    tools, person = Scripted(failed(kind, notes=("it was slow",))), Person(True, False)
     performed, waits = perform(tools, api, approve=person)
     assert (performed.then, performed.attempts, waits) == ("stop", 1, [])
     assert person.whys == [api.effects, "repeat"]
     assert performed.result.failure.kind == kind
     assert "may have been done already" in performed.result.notes[-1]
+    assert performed.result.notes[0] == "it was slow"
     performed, _ = perform(Scripted(failed(kind)), api, approve=allow_writes)
     assert (performed.then, performed.attempts) == ("stop", 1)
 
@@ -320,6 +357,13 @@ def test_other_jobs_are_not_touched_by_it():
         "done"
     )
     assert person.whys == ["writes", "writes"]
+
+
+def test_a_job_goes_to_another_whatever_became_of_other_jobs():
+    journal = Journal()
+    perform(Scripted(failed("unusable")), WRITE, approve=Person(True), journal=journal)
+    failing = Scripted(failed("tool"))
+    assert perform(failing, READ, job="b", journal=journal)[0].then == "reaward"
 
 
 def test_missing_rights_are_escalated_and_never_tried_again():
@@ -407,6 +451,13 @@ def test_the_key_tells_acts_apart():
     assert len(keys) == 5
 
 
+def test_a_key_that_is_given_goes_with_every_attempt():
+    tools = Scripted(failed("busy"), DONE)
+    caller = Caller(tools, approve=allow_writes, sleep=Sleep())
+    asyncio.run(caller.perform("a", WRITE, {"x": 1}, key="order-7"))
+    assert [call.key for call in tools.calls] == ["order-7"] * 2
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
@@ -451,6 +502,30 @@ def test_a_call_that_succeeded_is_not_made_again_by_any_job(api):
     assert (second.attempts, second.is_earlier, second.then) == (0, True, "done")
     assert second.result.text == "sunny"
     assert "not made again" in second.result.notes[-1]
+
+
+class Late(Scripted):
+    """Lets others go on before it answers."""
+
+    async def call(self, call):
+        answer = await super().call(call)
+        await asyncio.sleep(0)
+        return answer
+
+
+def test_the_same_call_waits_for_the_one_that_runs():
+    tools = Late(DONE)
+    first, second = both(tools, ("a", {"x": 1}), ("b", {"x": 1}))
+    assert len(tools.calls) == 1
+    assert (first.is_earlier, second.is_earlier) == (False, True)
+
+
+def test_what_is_given_once_more_took_no_bytes_and_started_nothing():
+    said = replace(DONE, start_seconds=2.0, notes=("it reconnected",))
+    first, second = both(Scripted(said), ("a", {"x": 1}), ("b", {"x": 1}))
+    assert (first.result.n_bytes, first.result.start_seconds) == (5, 2.0)
+    assert (second.result.n_bytes, second.result.start_seconds) == (0, None)
+    assert second.result.notes[:-1] == ("it reconnected",)
 
 
 def test_other_inputs_and_failures_are_called_again():

@@ -51,6 +51,11 @@ class TestDrift:
         assert control.threshold(0.9, -20) == 0.5
         assert control.threshold(0.9, 20) == control.threshold(0.9, 500) == 0.01
 
+    def test_of_what_is_like_no_held_out_request_the_nearest_count(self):
+        control = control_of([[0.5]] * 40 + [[0.01]] * 40, [-24.0] * 40 + [24.0] * 40)
+        assert control.threshold(0.4, -500) == 0.5
+        assert control.threshold(0.4, 500) == 0.01
+
     def test_few_held_out_requests_count_whenever_they_were_asked(self):
         few = control_of([[p / 100] for p in range(1, 100)], range(99))
         assert few.threshold(0.8, -50) == few.threshold(0.8, 7) == few.threshold(0.8, 500) > 0
@@ -65,6 +70,12 @@ class TestDrift:
         assert missed.threshold(0.9, -20) < control.threshold(0.9, -20)
         assert control.threshold(0.9, -20) < found.threshold(0.9, -20)
         assert control.shift == 0
+
+    def test_what_was_reached_is_told_by_the_threshold_of_that_time(self, control):
+        assert control.adapted([0.1], -20).shift < 0 < control.adapted([0.1], 20).shift
+
+    def test_what_is_given_just_the_threshold_was_reached(self):
+        assert control_of([[0.2]] * 50).adapted([0.2]).shift == pytest.approx(0.02)
 
     def test_at_the_promised_recall_it_stays(self):
         control = control_of([[0.2]] * 50)
@@ -119,6 +130,12 @@ class TestDrift:
         for p in (0.9, 0.001):
             assert control.adapted([p]).shift == 0
         assert control.threshold(0.9) == 0
+
+    def test_but_it_moves_by_what_happens_at_other_times(self):
+        requests, months = [[0.5]] * 300 + [[0.0]] * 300, [-24.0] * 300 + [24.0] * 300
+        control = control_of(requests, months)
+        assert control.adapted([0.9], 24).shift == 0
+        assert control.adapted([0.9], -24).shift > 0
 
     @pytest.mark.parametrize(("shift", "threshold"), [(-1e6, 0.0), (1e6, 1.0)])
     def test_any_number_can_be_its_shift(self, shift, threshold):

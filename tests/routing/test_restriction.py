@@ -346,3 +346,16 @@ class TestVerdict:
     )
     def test_what_it_says(self, verdict, changed, said):
         assert verdict(**changed) == said
+
+    @pytest.mark.parametrize(
+        ("n_mashups", "least"),
+        [(None, 0.5), (0, 0.1), (1, 0.3067), (15, 0.4), (29, 0.4933), (30, 0.5), (10**6, 0.5)],
+    )
+    def test_what_it_takes_to_fit_grows_with_the_first_past_requests(self, n_mashups, least):
+        fits = [
+            Routing(
+                "x", (), (), 0.1, "learned", 3, 0.6, "none", answerable=p, n_mashups=n_mashups
+            ).fits
+            for p in (least - 0.001, least + 0.001)
+        ]
+        assert fits == [False, True]

@@ -165,6 +165,15 @@ class TestExpectedF1:
         assert expected_f1_size(np.array([0.9, 0.35])) == 1
         assert expected_f1_size(np.array([0.9, 0.35, *[0.02] * 200])) == 2
 
+    def test_many_may_be_worth_it_together_where_one_of_them_is_not(self):
+        p = np.array([0.9, *[0.3] * 6])
+        assert [expected_f1_size(p[:n]) for n in (2, 3, 7)] == [1, 1, 7]
+
+    def test_what_is_left_out_counts_beside_what_is_behind_the_exact_head(self):
+        p = np.array([0.9, 0.35, *[0.02] * 40])
+        assert expected_f1_size(p) == 1
+        assert expected_f1_size(p, rest=4.0) == 2
+
     @given(st.lists(st.floats(0, 1), min_size=2, max_size=7), st.data())
     def test_the_best_of_some_counts_needs_outside_as_misses(self, values, data):
         p = np.sort(np.array(values))[::-1]

@@ -19,6 +19,15 @@ from cnp_router.text.prohibition import forbids
         "Delete all entries but number 5",
         "Remove everything except the logo",
         "Write to Bob instead of Ann",
+        "Order lunch, but you mustn't pay",
+        "The owner may not be told",
+        "Nothing shall be sent: it should not leave the office",
+        "Under no circumstances call him",
+        "By no means call him",
+        "Remove everything apart from the logo",
+        "Tell nobody but Ann",
+        "Write it down so never call him",
+        "Book a tour, just don't pay",
     ],
 )
 def test_what_forbids(text):

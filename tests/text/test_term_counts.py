@@ -16,7 +16,7 @@ def learned(encoder):
 
 
 @pytest.mark.parametrize("analyzer", ANALYZERS)
-@pytest.mark.parametrize("cut", [0, 1, 3, len(TEXTS)])
+@pytest.mark.parametrize("cut", [0, 1, 3, 5, len(TEXTS)])
 def test_counts_of_parts_merge_to_those_of_the_whole(analyzer, cut):
     whole, one, other = (TermCounts(analyzer) for _ in range(3))
     whole.add(TEXTS[:4])

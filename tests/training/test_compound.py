@@ -13,8 +13,15 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.datasets import load_sample
 from cnp_router.history import History, Mashup
 from cnp_router.routing import TopK
+from cnp_router.text import cuts
 from cnp_router.training import fit_router, load_router
-from cnp_router.training.compound import clause_reasons, most_doubt, prior_log_odds, read
+from cnp_router.training.compound import (
+    Compound,
+    clause_reasons,
+    most_doubt,
+    prior_log_odds,
+    read,
+)
 
 APIS = np.array([2, 3, 7, 9])
 MAPS, MAIL, SONG, REST = np.eye(4)
@@ -121,6 +128,38 @@ def test_few_cuts_are_judged(glance):
     assert len(closely.texts) == 4  # both parts of two cuts
 
 
+def test_without_a_glance_the_cuts_nearest_to_the_middle_are_judged():
+    closely = judge()
+    text = "bars on maps, shops on maps, mail my boss, mail my friend, song of birds, song of rain"
+    read(text, APIS, UNSURE, closely)
+    pairs = list(cuts(text))
+    balance = [min(map(len, pair)) / max(map(len, pair)) for pair in pairs]
+    halves = zip(closely.texts[::2], closely.texts[1::2], strict=True)
+    judged = [pairs.index(pair) for pair in halves]
+    assert len(pairs) > len(judged) == 2 and judged == sorted(judged)
+    assert sorted(balance[i] for i in judged) == sorted(balance)[-2:]
+
+
+def test_the_cuts_that_a_glance_believes_in_most_are_judged():
+    text = "bars on maps, shops on maps, mail my boss, mail my friend, song of birds, song of rain"
+    pairs, closely = list(cuts(text)), judge()
+    believed = pairs[0], pairs[-1]
+
+    def glance(texts):
+        sure = [0.95 if pair in believed else 0.2 for pair in pairs for _ in pair]
+        return APIS, np.array(sure)[:, None] * np.tile([MAPS, MAIL], (len(pairs), 1))
+
+    read(text, APIS, UNSURE, closely, glance)
+    assert tuple(closely.texts) == (*believed[0], *believed[1])
+
+
+def test_only_the_halves_of_cuts_that_are_believed_are_kept():
+    text = "Show bars on maps. Show shops on maps. Mail them to friends."
+    found = read(text, APIS, UNSURE, judge(maps=0.9 * MAPS, Mail=0.8 * MAIL))
+    assert found.texts == ("Show bars on maps. Show shops on maps.", "Mail them to friends.")
+    assert found.n_needs() == 2
+
+
 def test_three_things():
     sure = judge(maps=0.7 * MAPS, mail=0.8 * MAIL, song=0.9 * SONG)
     found = read(
@@ -205,6 +244,16 @@ def test_of_halves_that_say_the_same_the_shortest_is_named():
     found = read(text, APIS, UNSURE, judge(maps=0.9 * MAPS, song=0.8 * SONG))
     assert len(found.texts) == 4
     assert clause_reasons(found, [7])[7].references == ("Play a song of rain.",)
+
+
+@pytest.mark.parametrize(("short", "named"), [(0.75, "a song"), (0.7, "a song of all birds")])
+def test_of_halves_that_say_about_the_same_the_shortest_is_named(short, named):
+    halves = np.array([[0.9, 0.05, 0.05, 0.0], [short, 0.0, 0.0, 0.0]])
+    found = Compound(APIS, UNSURE, ("a song of all birds", "a song"), halves, np.array([2, 3]))
+    reasons = clause_reasons(found, APIS)
+    assert reasons[2].references == (named,)
+    # A favourite is asked for however improbable it is; what is no favourite is not.
+    assert set(reasons) == {2, 3}
 
 
 @pytest.fixture(scope="module")

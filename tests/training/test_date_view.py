@@ -11,7 +11,7 @@ import pytest
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
 from cnp_router.training.corpus import UNKNOWN, Corpus
 from cnp_router.training.examples import Past
-from cnp_router.training.views import Views, popularity
+from cnp_router.training.views import Views, date, popularity
 from cnp_router.training.views.columns import Pairs
 from cnp_router.training.views.date import DateView
 
@@ -94,6 +94,15 @@ def test_another_thread_may_clear_what_is_kept(view):
     wanted = [time.quarter for time in own._at(days)]
     own.__dict__["_kept"] = Cleared(own._kept)
     assert [time.quarter for time in own._at(days)] == wanted
+
+
+def test_of_many_days_only_some_are_kept(view, monkeypatch):
+    monkeypatch.setattr(date, "_CELLS", 0)
+    own, first = replace(view[0]), DAYS[0].toordinal()
+    for begin in range(0, 60, 6):
+        days = np.arange(begin, begin + 6 + begin % 12, dtype=np.float32) + np.float32(first)
+        assert [time.day for time in own._at(days)] == days.tolist()
+        assert 0 < len(own._kept) <= 8
 
 
 def test_requests_of_several_days_are_answered_as_each_alone(view):

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from cnp_router.routing import Ranked, RecallControl, TargetRecall
-from cnp_router.training.decision import CONFIDENCE, Answer, Decision, confidence_features
+from cnp_router.training.decision import (
+    CONFIDENCE,
+    Answer,
+    Decision,
+    confidence_features,
+    confidence_rows,
+)
 from cnp_router.training.linear import Logistic
 from cnp_router.training.prior import bundled_prior
 
@@ -54,6 +60,53 @@ def test_a_use_that_was_no_candidate_is_reached_by_a_broadcast_only():
 def test_a_use_behind_the_candidates_is_reached_by_its_group():
     answers = [Answer(np.array([0.5, 0.2]), np.array([True, False]), np.array([0.001]))] * 19
     assert Decision.fit(answers).recall_control.threshold(0.9) == 0.001
+
+
+def test_what_nothing_speaks_for_lowers_the_threshold_only_where_that_reaches_others():
+    decision = Decision.fit(generated(200, seed=0))
+    least = decision.recall_control.threshold(0.9)
+    for other, is_lowered in ((least / 2, True), (least * 1.1, False)):
+        missed = Answer(np.array([0.9, other]), np.array([True, False]), np.zeros(1))
+        assert (decision.adapted([missed]).shift < 0) is is_lowered
+
+
+def test_with_little_history_who_was_given_nothing_is_reached_too():
+    answers = [Answer(np.array([0.5, 0.2]), np.array([True, False]), np.zeros(1), 1.0, 7.0)] * 9
+    assert Decision.fit(answers).needed.min() == 0
+    decision = Decision.fit(answers, 9, bundled_prior())
+    assert decision.needed.min() > 0
+    # And it is the same at any time.
+    assert not decision.months.any()
+    assert Decision.fit(answers).months.tolist() == [7.0] * 9
+
+
+@pytest.mark.parametrize("by", [0.9, 0.5])
+def test_it_is_no_surer_than_that_anything_serves_the_request(by):
+    answer = Answer(np.array([0.9, 0.1]), np.array([True, False]), NONE, by)
+    decision = Decision.fit([answer] * 99)
+    sure = decision.covering(answer.probabilities, 0.1)
+    assert sure * by == pytest.approx(by * 0.99, abs=0.002)
+
+
+def test_it_is_right_on_average_where_one_is_announced_to_below_the_threshold():
+    sure = Answer(np.array([0.9, 0.1]), np.array([True, False]), NONE)
+    unsure = Answer(np.array([0.3, 0.1]), np.array([True, False]), NONE)
+    decision = Decision.fit([sure] * 95 + [unsure] * 5)
+    assert decision.recall_control.threshold(0.9) == 0.5
+    said = [decision.covering(answer.probabilities, 0.1) for answer in (sure, unsure)]
+    assert np.average(said, weights=[95, 5]) == pytest.approx(100 / 101, abs=1e-5)
+
+
+def test_it_can_have_a_share_of_what_the_prior_is_sure_of():
+    decision, prior = Decision.fit(generated(50, seed=0)), bundled_prior()
+    known = Decision.fit([], 10, prior)
+    for feature in (np.array([0.0, 0.9]), np.array([0.4, 0.2])):
+        own, half, its = (
+            decision.at(prior, 10, share).confidence.log_odds(feature) for share in (0.0, 0.5, 1.0)
+        )
+        assert own == pytest.approx(decision.confidence.log_odds(feature))
+        assert its == pytest.approx(known.confidence.log_odds(feature))
+        assert half == pytest.approx((own + its) / 2)
 
 
 def test_no_candidates_at_all():
@@ -112,6 +165,14 @@ def test_always_covered_is_not_yet_certain():
     model = Decision.fit([answer] * 5).confidence
     p = model.probability_of(confidence_features(np.array([0.9, 0.1]), 0.1))
     assert 0.5 < p < 1
+
+
+def test_a_selection_that_several_shares_lead_to_counts_once():
+    p, labels = np.array([0.99, *[1e-4] * 59]), np.arange(60) == 4
+    rows, covered = zip(*confidence_rows(Answer(p, labels, NONE)), strict=True)
+    outside = [(60 - size) * 1e-4 / p.sum() for size in (1, 3, 5, 10, 20, 50)]
+    np.testing.assert_allclose(rows, [(share, 0.99) for share in outside], rtol=1e-9)
+    assert covered == (False, False, True, True, True, True)
 
 
 @pytest.mark.parametrize("probabilities", [[0.0, 0.0], [1.0, 1.0], []])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ from joblib.externals.loky import process_executor
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
 from cnp_router.exceptions import ModelStoreError
 from cnp_router.storage import generation_of
-from cnp_router.training.handover import Handover
+from cnp_router.training.handover import Handover, _remove
 
 
 def fitted():
@@ -89,6 +90,11 @@ def test_it_goes_with_the_router_once_nobody_needs_it():
     del kept
     gc.collect()
     assert not path.exists()
+
+
+def test_a_fork_of_the_process_leaves_it_where_it_is(tmp_path):
+    _remove(tmp_path, os.getpid() + 1)
+    assert tmp_path.exists()
 
 
 @pytest.fixture

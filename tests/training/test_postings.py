@@ -73,6 +73,15 @@ def test_champions_are_the_weightiest():
         assert sorted(kept[kept > 0]) == sorted(np.sort(row[row > 0])[-4:])
 
 
+def test_an_exact_index_has_all_that_the_items_say():
+    rows = matrix(20, 5, 2, density=0.8)
+    np.testing.assert_array_equal(
+        postings.postings(rows, exact=True, most=3).toarray(), rows.toarray().T
+    )
+    few = postings.postings(rows, exact=False, most=3)
+    assert np.diff(few.indptr).tolist() == [3] * 5
+
+
 def test_of_equal_champions_the_first_are_kept():
     index = matrix(30, 60, seed=3, density=0.5)
     index.data = np.round(index.data, 1) - np.float32(0.3)  # with equal ones, and negative ones
@@ -217,14 +226,15 @@ def test_the_best_products_of_requests_of_several_parts(monkeypatch, sizes, most
         assert starts.tolist()[-1:] == [len(columns)] and len(starts) == len(sizes) + 1
 
 
-def test_the_best_of_a_product_ascend():
+@pytest.mark.parametrize("most", [5, 600])
+def test_the_best_of_a_product_ascend_and_are_positive(most):
     found = matrix(4, 50, 8)
     found.data[::3] *= -1
     found.sort_indices()
-    starts, columns, values = pooled(found, 5)
+    starts, columns, values = pooled(found, most)
     for row, line in enumerate(found.toarray()):
         own = slice(*starts[row : row + 2])
-        order = np.argsort(-line, kind="stable")[:5]
+        order = np.argsort(-line, kind="stable")[:most]
         assert columns[own].tolist() == sorted(order[line[order] > 0].tolist())
         assert values[own].tolist() == line[columns[own]].tolist()
 
@@ -242,6 +252,9 @@ def test_entries_are_what_slicing_answers():
 def test_segments():
     assert segments(np.array([0, 2, 2, 3])).tolist() == [0, 0, 2]
     assert segments(np.array([0, 2])).tolist() == [0, 0]
+    # The first may begin anywhere.
+    assert segments(np.array([3, 4, 6])).tolist() == [0, 1, 1]
+    assert segments(np.array([3, 5])).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("cells", [0, 1_000], ids=["in order", "by a table"])

@@ -156,6 +156,18 @@ def test_whoever_is_announced_to_below_the_threshold_counts():
     assert decision.raised > 0
 
 
+@pytest.mark.parametrize(("slope", "intercept"), [(1.0, -0.2), (0.7, -0.5), (2.0, 0.0)])
+@pytest.mark.parametrize("shift", [0.0, -0.5])
+def test_the_threshold_is_corrected_as_all_probabilities_are(slope, intercept, shift):
+    p, labels = np.array([0.3, 0.05]), np.array([True, False])
+    decision = replace(Decision.fit([Answer(p, labels, np.zeros(0))] * 50), shift=shift)
+    correction = Recalibration(Evidence(np.eye(2), np.zeros(2), 1), slope, intercept)
+    plain = decision.recall_control.threshold(0.9)
+    corrected = replace(decision, recalibration=correction).recall_control.threshold(0.9)
+    assert plain == pytest.approx(sigmoid(np.log(0.3 / 0.7) + shift))
+    assert corrected == pytest.approx(correction.of(np.array([plain]))[0])
+
+
 WORLD = planted(n_cliques=5, size=4, rounds=8)
 
 

@@ -77,9 +77,31 @@ def test_a_few_days_later_tell_nothing_of_a_year_later():
     assert now.max() < 0.1
 
 
+def test_a_group_counts_for_all_that_are_in_it():
+    some = examples(1_000)
+    grouped = []
+    for example in some:
+        pairs, sizes = np.unique(example.behind.groups, axis=1, return_counts=True)
+        behind = Behind(example.behind.missed, pairs, sizes)
+        grouped.append(replace(example, behind=behind))
+    naming, counts = np.array([0, 2, 0, 2]), np.array([0.0, 0.0, 5.0, 5.0])
+    each, together = (Tail.fit(own).probabilities(naming, counts, 30.0) for own in (some, grouped))
+    np.testing.assert_allclose(together, each, rtol=0.05)
+
+
+def test_groups_at_several_times_are_those_of_each():
+    naming, counts, months = np.zeros(1), np.array([0.0, 5.0, 7.0]), np.array([[-4.0], [30.0]])
+    for tail in (Tail.fit(examples(300)), Tail(None)):
+        found = tail.groups(naming, counts, months)
+        assert found.shape == (2, 3)
+        for row, own in zip(found, months[:, 0], strict=True):
+            expected = tail.probabilities(np.zeros(3), counts, own)
+            np.testing.assert_allclose(row, expected, rtol=1e-9)
+
+
 def test_groups_are_as_probable_as_what_is_in_them():
     tail = Tail.fit(examples(2_000))
-    naming, counts = np.array([0, 3, 0, 1]), np.array([0.0, 5.0, 7.0, 0.0])
+    naming, counts = np.array([0, 3, 0, 1]), np.array([0.0, 5.0, 1.0, 0.0])
     for months in (-4.0, 0.0, 30.0):
         np.testing.assert_allclose(
             tail.groups(naming, counts, months),
