@@ -12,8 +12,9 @@ import multiprocessing
 import os
 import threading
 import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
@@ -159,13 +160,24 @@ class LocalPool(Pool):
         calls = (delayed(work)(*args) for work, *args in jobs)
         try:
             if "prefer" in self._how or self.n_workers == 1:
-                yield from Parallel(return_as="generator", **self._how)(calls)
+                yield from _until_closed(Parallel(return_as="generator", **self._how)(calls))
                 return
             calls = (delayed(_there)(os.getpid(), work, *args) for work, *args in jobs)
             with _Processes.shared(self.n_workers) as n_jobs:
-                yield from Parallel(return_as="generator", n_jobs=n_jobs)(calls)
+                yield from _until_closed(Parallel(return_as="generator", n_jobs=n_jobs)(calls))
         except BrokenExecutor as exc:
             raise _broken(exc) from exc
+
+
+def _until_closed(found: Generator[Result]) -> Iterator[Result]:
+    """Yield what is found; joblib warns of what is given up, which whoever closes it wants."""
+    try:
+        for each in found:  # noqa: UP028  ("yield from" would close it before this does)
+            yield each
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* tasks which were still being processed")
+            found.close()
 
 
 def _broken(exc: BrokenExecutor) -> ClusterError:

@@ -276,7 +276,13 @@ def check_target(target: Path, overwrite: bool) -> None:
     if not target.parent.is_dir():
         raise DataFileError(target, "its folder does not exist", cure="create it first")
     if not os.access(target if target.exists() else target.parent, os.W_OK | os.X_OK):
-        raise DataFileError(target, "cannot be written: Permission denied")
+        problem = "Read-only file system" if _is_read_only(target.parent) else "Permission denied"
+        raise DataFileError(target, f"cannot be written: {problem}", cure="choose another place")
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Return whether nobody can write there; False where the system does not say."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _lock_of(folder: Path) -> ExitStack:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import joblib
@@ -95,3 +96,11 @@ def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypat
                 assert limits == [1]
             assert limits == [1]
         assert limits == []
+
+
+def test_who_gives_up_what_is_at_work_is_not_warned_of_it():
+    found = LocalPool(2).each(slow, [0.0, *[0.3] * 9], "s")
+    assert next(found) == ("s", 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found.close()

@@ -20,7 +20,8 @@ _MOST_READ = 10_000  # characters
 _QUOTED = r"\"([^\"\n]+)\"|“([^”\n]+)”|「([^」\n]+)」|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)"
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?"
-_NUMBER = re.compile(r"(?<![\w.])-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9:/])")
+# No part of a version, an address of the network or a fraction.
+_NUMBER = re.compile(r"(?<![\w./])-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9:/]|\.[0-9])")
 # What stands within a value of one kind is not looked for in those after it.
 _KINDS = (
     ("url", re.compile(r"https?://[^\s\"'<>“”「」`]+")),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.util import Finalize
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -36,7 +36,8 @@ class Folder:
     def __init__(self) -> None:
         self.path = Path(mkdtemp(prefix="cnp-router-"))
         resource_tracker.register(str(self.path), "folder")
-        weakref.finalize(self, _remove, self.path, os.getpid())
+        # At the end of a process that multiprocessing has forked, too.
+        Finalize(self, _remove, (self.path, os.getpid()), exitpriority=0)
 
     @property
     def model(self) -> Path:

@@ -42,6 +42,13 @@ def test_numbers_may_be_negative_and_have_a_point():
     assert values("The one of v2 is none", "number") == []
 
 
+@pytest.mark.parametrize(
+    "text", ["Connect to 10.0.0.5", "Install version 1.2.3", "Open 24/7", "Since 5.1.2024"]
+)
+def test_a_part_of_something_longer_is_no_number(text):
+    assert values(text, "number") == []
+
+
 def test_a_number_of_very_many_digits_is_none():
     assert values("Card 4111111111111111", "number") == []
 

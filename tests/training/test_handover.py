@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import pickle
 import shutil
@@ -14,7 +15,7 @@ from joblib.externals.loky import process_executor
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_router
 from cnp_router.exceptions import ModelStoreError
 from cnp_router.storage import generation_of
-from cnp_router.training.handover import Handover, _remove
+from cnp_router.training.handover import Folder, Handover, _remove
 
 
 def fitted():
@@ -102,6 +103,25 @@ def loaded(router, tmp_path):
     """Return a router that was loaded, and its folder."""
     router.save(tmp_path / "model")
     return load_router(tmp_path / "model"), tmp_path / "model"
+
+
+def keep_one(place):
+    folder = Folder()
+    Path(place).write_text(str(folder.path))
+    globals()["kept"] = folder  # as long as the process is
+
+
+@pytest.mark.parametrize("way", ["fork", "forkserver", "spawn"])
+def test_it_goes_with_a_process_that_multiprocessing_has_started(way, tmp_path, capfd):
+    if way not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"there is no {way} here")
+    place = tmp_path / "place"
+    process = multiprocessing.get_context(way).Process(target=keep_one, args=(str(place),))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    assert not Path(place.read_text()).exists()
+    assert "leaked" not in capfd.readouterr().err
 
 
 def test_what_was_loaded_is_handed_over_where_it_is(loaded, monkeypatch):

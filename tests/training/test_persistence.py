@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import stat
+import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -247,6 +248,19 @@ class TestSaving:
     def test_a_name_that_no_file_can_have(self, little, tmp_path, name, reason):
         with pytest.raises(DataFileError, match=f"cannot be written: {reason}"):
             little.save(tmp_path / name)
+
+    @pytest.mark.skipif(not hasattr(os, "statvfs"), reason="only Unix says it")
+    @pytest.mark.parametrize(
+        ("flags", "reason"),
+        [(getattr(os, "ST_RDONLY", 1), "Read-only file system"), (0, "Permission denied")],
+    )
+    def test_a_place_where_nobody_writes(self, tmp_path, monkeypatch, flags, reason):
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        monkeypatch.setattr(os, "statvfs", lambda _: types.SimpleNamespace(f_flag=flags))
+        with pytest.raises(DataFileError) as caught:
+            storage.check_target(tmp_path / "model", False)
+        said = f"{tmp_path / 'model'}: cannot be written: {reason} (choose another place)"
+        assert str(caught.value) == said
 
     def test_a_place_that_may_not_be_looked_at(self, little, folder, monkeypatch):
         monkeypatch.setattr(Path, "read_text", denied)
