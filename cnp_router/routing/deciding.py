@@ -90,6 +90,7 @@ class Deciding(ABC):
     apis: tuple[str, ...]
     recall_control: RecallControl | None = None
     n_mashups: int | None = None
+    n_fitted: int | None = None
     is_counted: bool = True
     source_counts: Counter[str]
     _source: Source = "learned"
@@ -206,6 +207,7 @@ class Deciding(ABC):
             n_allowed=how.whom.n,
             answerable=decision.answerable,
             n_mashups=self.n_mashups,
+            n_fitted=self.n_fitted,
             has_known_words=decision.has_known_words,
         )
         if self.is_counted:

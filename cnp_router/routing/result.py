@@ -25,7 +25,7 @@ NOTHING_FITS_BELOW = 0.5
 FEW_MASHUPS = 30
 """Below so many past requests, a routing says that its probabilities are rough."""
 
-# The same where it is rough: without past requests, and with the first.
+# The same of a router that was fitted without past requests, and with the first.
 _WITHOUT_HISTORY, _WITH_LITTLE = 0.1, 0.3
 
 
@@ -64,6 +64,8 @@ class Routing:
         Probability that anything that could be asked fits the request.
     n_mashups : int or None, default=None
         How many past requests the probabilities were learned from; None where that says nothing.
+    n_fitted : int or None, default=None
+        How many of them the router was fitted on: the others it has observed since. None: all.
     has_known_words : bool, default=True
         Whether the router knows any word of the request: not of one in another language.
 
@@ -92,6 +94,7 @@ class Routing:
     n_allowed: int | None = None
     answerable: float = 1.0
     n_mashups: int | None = None
+    n_fitted: int | None = None
     has_known_words: bool = True
 
     @classmethod
@@ -142,19 +145,19 @@ class Routing:
     def fits(self) -> bool:
         """Whether anything seems to fit the request.
 
-        If that is more probable than not. Where the probability is rough it has to be less: .1
-        without past requests, and from .3 with the first to .5 with `FEW_MASHUPS`.
+        If that is more probable than not. It has to be less where the router was fitted on few past
+        requests: .1 on none, and from .3 on one to .5 on `FEW_MASHUPS`.
         """
         return self.answerable >= self._least
 
     @property
     def _least(self) -> float:
-        if self.n_mashups is None or not self.is_rough:
+        n = self.n_mashups if self.n_fitted is None else self.n_fitted
+        if n is None or n >= FEW_MASHUPS:
             return NOTHING_FITS_BELOW
-        if not self.n_mashups:
+        if not n:
             return _WITHOUT_HISTORY
-        share = self.n_mashups / FEW_MASHUPS
-        return _WITH_LITTLE + (NOTHING_FITS_BELOW - _WITH_LITTLE) * share
+        return _WITH_LITTLE + (NOTHING_FITS_BELOW - _WITH_LITTLE) * n / FEW_MASHUPS
 
     @property
     def n_reachable(self) -> int:

@@ -140,8 +140,9 @@ class SelectionRule(ABC):
         return f"{type(self).__name__}({settings})"
 
 
-# How often each one more that is asked for one of several needs is the wrong one again.
-_MISSED = 0.3
+# How often each one more that is asked for one of several needs is the wrong one again; of what
+# is less probable than that, none is asked on top.
+_MISSED, _HARDLY = 0.3, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,8 @@ class TargetRecall(SelectionRule):
         Share of the APIs a request needs that should be among the recipients, on average. A
         router with a `RecallControl` promises it; otherwise it is taken as the share of the
         probability mass. Where the request asks for several things at once, and the threshold was
-        measured on requests for one, there are some for each: at .9 at least two.
+        measured on requests for one, there are some for each that are not hardly probable (.01): at
+        .9 at least two.
     """
 
     target: float = 0.9
@@ -172,7 +174,7 @@ class TargetRecall(SelectionRule):
             size = ranked.n_at_least(control.threshold(self.target, ranked.months) - TOLERANCE)
         if ranked.n_needs > 1:
             each = math.ceil(math.log(1 - self.target) / math.log(_MISSED))
-            size = min(max(size, each * ranked.n_needs), len(ranked))
+            size = max(size, min(each * ranked.n_needs, ranked.n_at_least(_HARDLY)))
         return range(size)
 
 

@@ -100,13 +100,18 @@ def shortlist(
             router,
             request,
             free,
-            taken={*kept, *found},
+            taken={*kept, *routing.recommendation},
             known=routing.known,
             among=among,
             exclude=exclude,
             date=date,
         )
-        recipients = sorted((*routing.recipients, *added), key=lambda each: -each.probability)
+        named = {each.contractor: each for each in routing.recipients}
+        for each in added:
+            there = named.get(each.contractor)
+            if there is None or there.probability < each.probability:
+                named[each.contractor] = each
+        recipients = sorted(named.values(), key=lambda each: -each.probability)
         confidence = min(confidence, routing.confidence)
         routing = replace(routing, recipients=tuple(recipients), confidence=confidence)
         found = routing.contractors

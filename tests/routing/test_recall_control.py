@@ -223,7 +223,7 @@ def test_the_promise_is_kept_whatever_the_probabilities_are_worth(target, distor
 
 
 def test_a_request_for_several_things_is_announced_to_some_for_each():
-    names, p = tuple("abcdefgh"), np.array([0.9, 0.05, 0.02, 0.01, 0.01, 0.005, 0.003, 0.002])
+    names, p = tuple("abcdefgh"), np.array([0.9, 0.05, 0.04, 0.03, 0.02, 0.02, 0.01, 0.01])
     control = control_of([[0.5]] * 100)
 
     def asked(target, n_needs, n=8):
@@ -233,5 +233,7 @@ def test_a_request_for_several_things_is_announced_to_some_for_each():
     assert [asked(0.9, n) for n in (1, 2, 3, 4, 5)] == [1, 4, 6, 8, 8]
     assert [asked(t, 2) for t in (0.1, 0.5, 0.7, 0.8, 0.9, 0.95)] == [2, 2, 2, 4, 4, 6]
     assert asked(0.9, 2, n=3) == 3
+    p[4:] = 0.009  # hardly probable: nobody is asked on top
+    assert [asked(0.9, n) for n in (1, 2, 3, 4, 5)] == [1, 4, 4, 4, 4]
     two = Ranked(names, p, control, n_needs=2)
     assert len(TopK(3).places(two)) == len(MaxCost(3).places(two)) == 3

@@ -351,11 +351,15 @@ class TestVerdict:
         ("n_mashups", "least"),
         [(None, 0.5), (0, 0.1), (1, 0.3067), (15, 0.4), (29, 0.4933), (30, 0.5), (10**6, 0.5)],
     )
-    def test_what_it_takes_to_fit_grows_with_the_first_past_requests(self, n_mashups, least):
-        fits = [
-            Routing(
-                "x", (), (), 0.1, "learned", 3, 0.6, "none", answerable=p, n_mashups=n_mashups
-            ).fits
-            for p in (least - 0.001, least + 0.001)
-        ]
-        assert fits == [False, True]
+    def test_what_it_takes_to_fit_grows_with_those_it_was_fitted_on(self, n_mashups, least):
+        def fits(answerable, **learned):
+            said = {"answerable": answerable, **learned}
+            return Routing("x", (), (), 0.1, "learned", 3, 0.6, "none", **said).fits
+
+        observed = 0 if n_mashups is None else n_mashups + 500
+        for learned in (
+            {"n_mashups": n_mashups},
+            {"n_mashups": observed, "n_fitted": 30 if n_mashups is None else n_mashups},
+        ):
+            assert not fits(least - 0.001, **learned)
+            assert fits(least + 0.001, **learned)

@@ -76,8 +76,8 @@ def fitted():
 class TestARequestForSeveralThings:
     @pytest.mark.parametrize("k", [2, 3, 30])
     def test_both_are_shown(self, fitted, k):
-        """The whole is sure of the first alone, whatever k is."""
-        assert fitted.route(TWO).contractors == ("refund_payment",)
+        """The whole recommends the first alone, whatever k is."""
+        assert fitted.recommend(TWO) == ("refund_payment",)
         assert set(shortlist(fitted, TWO, k=k).apis) == {"refund_payment", "send_email"}
 
     def test_with_history_too(self):
@@ -115,7 +115,7 @@ class TestARequestForSeveralThings:
     def test_it_is_no_surer_than_of_a_part_that_brought_something(self, fitted):
         request = "Refund payment p-3. Song of the city."
         whole, part = map(fitted.route, (request, "Song of the city."))
-        assert whole.contractors == ("refund_payment",) and part.fits
+        assert whole.recommendation == ("refund_payment",) and part.fits
         found = shortlist(fitted, request)
         assert len(found.apis) > 1
         assert found.routing.confidence == min(whole.confidence, part.confidence)
