@@ -147,7 +147,9 @@ def read_parquet(
         cure = "check its mode" if denied else "check the path, or write it again"
         raise DataFileError(path, problem, cure=cure) from exc
     if not number:
-        raise DataFileError(path, "the table is empty", cure="give at least one record")
+        raise DataFileError(
+            path, "the table is empty", cure="give at least one record, or leave it out"
+        )
 
 
 def _rows(batch: RecordBatch, path: str | Path, before: int) -> list[dict[str, Any]]:

@@ -100,7 +100,9 @@ def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     lines = ((n, text) for n, text in _lines(path) if text.strip())
     first = next(lines, None)
     if first is None:
-        raise DataFileError(path, "the file is empty", cure="give at least one record")
+        raise DataFileError(
+            path, "the file is empty", cure="give at least one record, or leave it out"
+        )
     start = [first]
     if not first[1].lstrip().startswith("{"):  # it may be CSV, which the next line tells
         start.extend(itertools.islice(lines, 1))

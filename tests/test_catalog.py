@@ -75,7 +75,10 @@ class TestRead:
         assert len(message) < 120
 
     def test_an_empty_file(self, file):
-        assert read_error(file, "\n") == ": the file is empty (give at least one record)"
+        assert (
+            read_error(file, "\n")
+            == ": the file is empty (give at least one record, or leave it out)"
+        )
 
     def test_optional_fields_may_be_missing_or_null_and_others_are_ignored(self, file):
         file.write_text(

@@ -295,7 +295,7 @@ class TestParquet:
         ("columns", "problem"),
         [
             ({"text": ["x"]}, "no column of it is known (it has 'text'; rename its columns to"),
-            ({"id": []}, "the table is empty (give at least one record)"),
+            ({"id": []}, "the table is empty (give at least one record, or leave it out)"),
         ],
     )
     def test_a_table_without_records(self, write, columns, problem):

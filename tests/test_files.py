@@ -36,9 +36,12 @@ class TestReading:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"", "a.jsonl: the file is empty (give at least one record)"),
-            (b" \r\n\n", "a.jsonl: the file is empty (give at least one record)"),
-            (b"\xef\xbb\xbf", "a.jsonl: the file is empty (give at least one record)"),
+            (b"", "a.jsonl: the file is empty (give at least one record, or leave it out)"),
+            (b" \r\n\n", "a.jsonl: the file is empty (give at least one record, or leave it out)"),
+            (
+                b"\xef\xbb\xbf",
+                "a.jsonl: the file is empty (give at least one record, or leave it out)",
+            ),
             (b'{}\n{"id": "caf\xe9"}', "a.jsonl, line 2: not UTF-8 (byte 0xe9) (save it as UTF-8)"),
             (
                 '{"id": 1}'.encode("utf-16"),
