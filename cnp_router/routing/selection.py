@@ -155,8 +155,8 @@ class TargetRecall(SelectionRule):
         Share of the APIs a request needs that should be among the recipients, on average. A
         router with a `RecallControl` promises it; otherwise it is taken as the share of the
         probability mass. Where the request asks for several things at once, and the threshold was
-        measured on requests for one, there are some for each, of a probability of .01 or more: at .9
-        at least two.
+        measured on requests for one, there are some for each, of a probability of .01 or more: at
+        .9 at least two.
     """
 
     target: float = 0.9

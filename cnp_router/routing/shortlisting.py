@@ -107,10 +107,13 @@ def shortlist(
             date=date,
         )
         named = {each.contractor: each for each in routing.recipients}
+        best = routing.recipients[0].probability
         for each in added:
             there = named.get(each.contractor)
-            if there is None or there.probability < each.probability:
-                named[each.contractor] = each
+            if there is not None:  # the whole is no less sure of its best than a part of another
+                sure = min(max(there.probability, each.probability), best)
+                each = replace(each, probability=sure)  # noqa: PLW2901
+            named[each.contractor] = each
         recipients = sorted(named.values(), key=lambda each: -each.probability)
         confidence = min(confidence, routing.confidence)
         routing = replace(routing, recipients=tuple(recipients), confidence=confidence)

@@ -99,6 +99,9 @@ class TestARequestForSeveralThings:
     def test_it_says_which_part_asks(self, fitted):
         recipients = shortlist(fitted, TWO).routing.recipients
         (added,) = (each for each in recipients if each.contractor == "send_email")
+        named = {each.contractor: each for each in fitted.route(TWO).recipients}
+        assert named["send_email"].probability < added.probability <= recipients[0].probability
+        assert recipients[0].contractor == "refund_payment"
         assert added.reasons[0].kind == "clause"
         assert added.reasons[0].text == "asked for in “Send an e-mail to bea@x.org.”"
         assert added.reasons[0].references == ("Send an e-mail to bea@x.org.",)
