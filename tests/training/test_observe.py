@@ -127,6 +127,18 @@ def test_routings_say_how_much_was_learned_from(before, observed):
     assert observed.n_mashups > before.n_mashups
 
 
+@pytest.mark.parametrize("n_fitted", [0, 1, 5])
+def test_routings_say_how_many_of_them_it_was_fitted_on(before, n_fitted, tmp_path):
+    router = fit_router(before.catalog, History(before.history[:n_fitted]))
+    assert router.route("places").n_fitted == n_fitted
+    if n_fitted != 1:
+        router.observe(before.history[5:8])
+        router.save(tmp_path / "model")
+        for each in (router, load_router(tmp_path / "model")):
+            routing = each.route("places")
+            assert (routing.n_fitted, routing.n_mashups) == (n_fitted, n_fitted + 3)
+
+
 def test_what_was_known_is_still_known(observed):
     for case in WORLD.cases:
         if case.clique != LATE:
