@@ -108,12 +108,11 @@ def shortlist(
         )
         named = {each.contractor: each for each in routing.recipients}
         best = routing.recipients[0].probability
-        for each in added:
-            there = named.get(each.contractor)
-            if there is not None:  # the whole is no less sure of its best than a part of another
-                sure = min(max(there.probability, each.probability), best)
-                each = replace(each, probability=sure)  # noqa: PLW2901
-            named[each.contractor] = each
+        for part in added:
+            sure = part.probability
+            if part.contractor in named:  # no surer than the whole is of its best
+                sure = min(max(named[part.contractor].probability, sure), best)
+            named[part.contractor] = replace(part, probability=sure)
         recipients = sorted(named.values(), key=lambda each: -each.probability)
         confidence = min(confidence, routing.confidence)
         routing = replace(routing, recipients=tuple(recipients), confidence=confidence)

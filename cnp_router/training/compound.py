@@ -18,6 +18,7 @@ from cnp_router.routing import Reason
 from cnp_router.routing.head import is_in
 from cnp_router.text import cuts
 from cnp_router.training.keyed import distinct
+from cnp_router.training.prior import MOST
 from cnp_router.training.views.quotation import beginning
 
 __all__ = ["Compound", "clause_reasons", "most_doubt", "prior_log_odds", "read"]
@@ -34,9 +35,9 @@ _MOST_JUDGED = 2
 _LEAST_AT_A_GLANCE = -4.5  # log-odds, without the prior
 _LEAST_BELIEF = 0.05  # below, nothing would change
 _BELIEVED = 0.2
-# With so few mashups the whole of a request is judged by its needs' shares of what is probable:
-# that it thinks nothing of one of them counts no more than this, in log-odds.
-_FEW, _MOST_DOUBT = 250, 2.0
+# With little history needs take from each other's probability: that the whole thinks nothing of one
+# counts no more than this, in log-odds.
+_MOST_DOUBT = 2.0
 _CALLED_FOR = 0.1
 _SAME = 0.8
 _FLOOR = 1e-4
@@ -81,7 +82,7 @@ def prior_log_odds(n_mashups: int, n_compound: int) -> float | None:
 
 def most_doubt(n_mashups: int) -> float:
     """Return what the whole of a request can say against a cut at most, given past mashups."""
-    return _MOST_DOUBT if n_mashups <= _FEW else math.inf
+    return _MOST_DOUBT if n_mashups <= MOST else math.inf
 
 
 def read(
@@ -171,12 +172,12 @@ def _log_odds(
     halves: NDArray[Any],
     positions: NDArray[Any],
     whole: NDArray[Any],
-    most: float,
+    doubt: float,
 ) -> NDArray[Any]:
     """Return what speaks for each cut being one between two needs.
 
     Odds grow with those of the half that is less sure of its best API. They fall with the root of
-    the ratio of the odds that the whole gives to the two, by `most` at most: if it is sure of one
+    the ratio of the odds that the whole gives to the two, by `doubt` at most: if it is sure of one
     and thinks nothing of the other, what the other half says is mere context. And they fall where
     one half is much shorter: a fragment is easily misunderstood.
     """
@@ -188,8 +189,8 @@ def _log_odds(
     there = is_in(positions, asked)
     given = _placed(asked, positions[there], whole[there])
     first, second = _logit(given[np.searchsorted(asked, best)]).T
-    doubt = np.minimum(0.5 * np.abs(first - second), most)
-    odds = _logit(sure) - doubt + np.log(_balance(pairs))
+    against = np.minimum(0.5 * np.abs(first - second), doubt)
+    odds = _logit(sure) - against + np.log(_balance(pairs))
     return np.where(best[:, 0] == best[:, 1], -np.inf, odds)
 
 
