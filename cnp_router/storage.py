@@ -69,7 +69,7 @@ __all__ = [
 
 T = TypeVar("T")
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 10
+FORMAT_VERSION = 11
 MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
 MAX_WAIT = 60.0  # seconds for another process that saves
 
@@ -254,12 +254,14 @@ def check_place(place: Path) -> None:
     What a killed save left is not in the way, nor is an empty folder.
     """
     try:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            place.lstat()  # it says what os.path.lexists does not, such as a name too long
-        # First the folder, at one look: somebody may be saving there for the first time.
-        found = [path.name for path in place.iterdir()] if place.is_dir() else [""]
+        try:  # at one look: somebody may be saving there for the first time
+            found = [path.name for path in place.iterdir()]
+        except FileNotFoundError:
+            found = [""] if place.is_symlink() else []
+        except NotADirectoryError:  # nor need the one above it be a folder
+            found = [""] if os.path.lexists(place) else []
         bare = all(_is_of_a_save(name) or is_kept_beside(name) for name in found)
-        is_ours = bare or is_model(place) or not os.path.lexists(place)
+        is_ours = bare or is_model(place)
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         raise DataFileError(place, f"cannot be written: {_reason(exc)}") from exc
     if not is_ours:

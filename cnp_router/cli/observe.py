@@ -68,7 +68,7 @@ def observe(
 
         learned = load_router(model, **vectors.made(model))
         fitted, removed = RouterObserver(learned), frozenset(learned.removed)
-        n_fitted = learned.n_mashups
+        n_fitted = learned.n_fitted
     records: list[Any] = [*read_trajectories(trajectories)] if trajectories else []
     if histories:
         past = History.read(histories, catalog=fitted.catalog if fitted else None)

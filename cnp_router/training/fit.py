@@ -220,6 +220,7 @@ def _fit(
         categories=categories,
         summary={
             **views.corpus.summary,
+            "fitted_on": len(history),
             "categories": len(classes),
             "skipped": history.skipped,
             **({} if dense is None else {"encoder": dense.name}),

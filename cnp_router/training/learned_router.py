@@ -112,7 +112,7 @@ class LearnedRouter(Router):
         self.catalog = catalog
         self.history: History = history
         self.n_mashups: int = len(history)
-        self.n_fitted: int = ranker.fitted_on(len(history))
+        self.n_fitted: int = summary["fitted_on"]
         self.removed: tuple[str, ...] = tuple(summary.get("removed", ()))
         self.categories = categories
         self.summary: dict[str, Any] = summary

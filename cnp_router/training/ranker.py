@@ -173,12 +173,6 @@ class Ranker(Part):
         """Whether it learns from what is observed: it has no trees."""
         return not self.parts
 
-    def fitted_on(self, n_mashups: int) -> int:
-        """Return on how many past requests its router was fitted, which has so many by now."""
-        if n_mashups == 1 or not self.learns:  # of a single one nothing is held out
-            return n_mashups
-        return self.n_examples
-
     def observed(
         self, prior: Gaussian, rows: Sequence[tuple[NDArray[Any], NDArray[np.bool_]]]
     ) -> Ranker:

@@ -134,6 +134,7 @@ def test_the_summary_says_what_it_was_fitted_on(world, router):
         "apis_with_history": 24,
         "categories": 6,
         "mashups": 120,
+        "fitted_on": 120,
         "skipped": 0,
         "decides": "120 mashups: specifications and history decide together; 100% of what they "
         "used was used more than once",

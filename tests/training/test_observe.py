@@ -130,13 +130,13 @@ def test_routings_say_how_much_was_learned_from(before, observed):
 @pytest.mark.parametrize("n_fitted", [0, 1, 5])
 def test_routings_say_how_many_of_them_it_was_fitted_on(before, n_fitted, tmp_path):
     router = fit_router(before.catalog, History(before.history[:n_fitted]))
-    assert router.route("places").n_fitted == n_fitted
-    if n_fitted != 1:
-        router.observe(before.history[5:8])
-        router.save(tmp_path / "model")
-        for each in (router, load_router(tmp_path / "model")):
+    fewer = Catalog([*before.catalog][1:])
+    for n_observed, one in enumerate([(), *before.history[5:7]]):  # the first after it alone
+        router.observe(one)
+        router.save(tmp_path / "model", overwrite=True)
+        for each in (router, load_router(tmp_path / "model"), router.synced(fewer)):
             routing = each.route("places")
-            assert (routing.n_fitted, routing.n_mashups) == (n_fitted, n_fitted + 3)
+            assert (routing.n_fitted, routing.n_mashups) == (n_fitted, n_fitted + n_observed)
 
 
 def test_what_was_known_is_still_known(observed):

@@ -427,18 +427,18 @@ class TestNotThere:
 class TestVersions:
     @pytest.mark.parametrize(
         ("version", "age", "cure"),
-        [(11, "a newer", "upgrade cnp-router"), (9, "an older", "fit it again")],
+        [(12, "a newer", "upgrade cnp-router"), (10, "an older", "fit it again")],
     )
     def test_another_version_of_the_format(self, folder, version, age, cure):
         reseal(folder, format_version=version)
         assert refused(folder, ModelVersionError) == (
-            f"{folder}: written in {age} format ({version}, this version reads 10) ({cure})"
+            f"{folder}: written in {age} format ({version}, this version reads 11) ({cure})"
         )
 
     def test_a_newer_manifest_may_look_quite_different(self, folder):
-        content = {"format": "cnp-router model", "format_version": 11, "parts": []}
+        content = {"format": "cnp-router model", "format_version": 12, "parts": []}
         (folder / "manifest.json").write_text(json.dumps(content), encoding="utf-8")
-        assert "written in a newer format (11," in refused(folder, ModelVersionError)
+        assert "written in a newer format (12," in refused(folder, ModelVersionError)
 
 
 class TestDamage:
@@ -520,7 +520,7 @@ class TestDamage:
                 "manifest.json holds what no save writes",
             ),
             (
-                b'{"format": "cnp-router model", "format_version": 10}',
+                b'{"format": "cnp-router model", "format_version": 11}',
                 "manifest.json lacks 'generation'",
             ),
         ],

@@ -205,6 +205,21 @@ class TestTwoSavers:
         assert answer(verify_router(tmp_path / "model")) in [answer(router) for router in both]
         assert len(list((tmp_path / "model").iterdir())) == 3
 
+    def test_a_folder_that_comes_while_somebody_looks(self, tmp_path):
+        """Only an interval of microseconds shows it: hence so often."""
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            for n in range(300):
+                place = tmp_path / str(n)
+                maker = threading.Thread(target=place.mkdir)
+                maker.start()
+                for _ in range(20):
+                    storage.check_place(place)
+                maker.join()
+        finally:
+            sys.setswitchinterval(interval)
+
     def test_a_saver_that_does_not_end(self, both, folder, monkeypatch):
         monkeypatch.setattr(storage, "MAX_WAIT", 0.1)
         with (folder / "lock").open("ab") as file:
