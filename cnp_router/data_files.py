@@ -5,20 +5,22 @@ from __future__ import annotations
 import datetime
 import glob
 import itertools
+import logging
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cnp_router.exceptions import DataFileError, MissingExtraError
+from cnp_router.exceptions import DataFileError, EmptyFileError, MissingExtraError
 from cnp_router.files import as_path, reason, value_of
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-__all__ = ["data_files", "is_parquet", "read_parquet"]
+__all__ = ["data_files", "is_parquet", "pass_over", "read_parquet"]
 
+_log = logging.getLogger(__name__)
 _ROWS = 4096  # of a table, held at once
 _OBJECTS = ("parameters", "returns")  # columns that may hold JSON as text
 
@@ -86,6 +88,21 @@ def _found(pattern: str) -> list[str]:
     return sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  (a Path's takes no root)
 
 
+def pass_over(empty: Sequence[EmptyFileError], n_files: int) -> None:
+    """Warn of those of so many files that hold nothing, as who writes in parts leaves some behind.
+
+    Raises
+    ------
+    EmptyFileError
+        If none holds anything.
+    """
+    if len(empty) == n_files > 0:
+        raise empty[0]
+    if empty:
+        more = f", and {len(empty) - 1} more" if len(empty) > 1 else ""
+        _log.warning("%s: %s, and passed over%s", empty[0].path, empty[0].problem, more)
+
+
 def is_parquet(path: str | Path) -> bool:
     """Return whether a file is called a Parquet file."""
     return as_path(path).suffix.lower() == ".parquet"
@@ -111,7 +128,9 @@ def read_parquet(
     MissingExtraError
         Where pyarrow is not installed (``pip install 'cnp-router[parquet]'``).
     DataFileError
-        If it cannot be read, has none of the columns, or no row.
+        If it cannot be read, or has none of the columns.
+    EmptyFileError
+        If it has no row.
     """
     try:
         from pyarrow import ArrowException
@@ -147,9 +166,7 @@ def read_parquet(
         cure = "check its mode" if denied else "check the path, or write it again"
         raise DataFileError(path, problem, cure=cure) from exc
     if not number:
-        raise DataFileError(
-            path, "the table is empty", cure="give at least one record, or leave it out"
-        )
+        raise EmptyFileError(path, "table")
 
 
 def _rows(batch: RecordBatch, path: str | Path, before: int) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@
     CnpRouterError
     ├── InputError                 the caller's argument or data (also a ValueError)
     │   ├── DataFileError          a catalog, history or output file: says path and line
+    │   │   └── EmptyFileError           it holds no record
     │   ├── UnknownApiError        an API id that the catalog does not have (also a KeyError)
     │   ├── UnknownSearchError     an id of a search that nobody can use, or not this client
     │   └── InfeasibleError        rules that cannot hold together: names those in conflict
@@ -112,6 +113,14 @@ class DataFileError(InputError):
         name = str(path) or "''"
         where = name if line is None else f"{name}, line {line}"
         super().__init__(_message(where, problem, cure))
+
+
+class EmptyFileError(DataFileError):
+    """A data file holds no record."""
+
+    def __init__(self, path: str | Path, what: str = "file") -> None:
+        cure = "give at least one record, or leave it out"
+        super().__init__(path, f"the {what} is empty", cure=cure)
 
 
 class UnknownApiError(InputError, KeyError):

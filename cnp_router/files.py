@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from cnp_router.exceptions import DataFileError, InputError, shown
+from cnp_router.exceptions import DataFileError, EmptyFileError, InputError, shown
 
 __all__ = [
     "JSON_VALUES",
@@ -100,9 +100,7 @@ def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     lines = ((n, text) for n, text in _lines(path) if text.strip())
     first = next(lines, None)
     if first is None:
-        raise DataFileError(
-            path, "the file is empty", cure="give at least one record, or leave it out"
-        )
+        raise EmptyFileError(path)
     start = [first]
     if not first[1].lstrip().startswith("{"):  # it may be CSV, which the next line tells
         start.extend(itertools.islice(lines, 1))

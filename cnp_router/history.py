@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, get_args, overload
 
 from cnp_router.catalog import ROWS_SHOWN, Catalog, html_table
 from cnp_router.closest import closest
-from cnp_router.data_files import data_files
-from cnp_router.exceptions import InputError
+from cnp_router.data_files import data_files, pass_over
+from cnp_router.exceptions import EmptyFileError, InputError
 from cnp_router.items import ItemKind, UniqueItems
 from cnp_router.records import (
     Record,
@@ -288,7 +288,8 @@ class History(UniqueItems[Mashup], Sequence[Mashup]):
             Each line ``{"id", "description", "apis", "categories"?, "name"?, "date"?,
             "ordered"?, "user"?}``. Other keys are ignored. ``.gz`` is unpacked on the way; a
             table (``.parquet``) has the keys as columns. A pattern (``part-*.jsonl.gz``) means
-            all files that match it, sorted.
+            all files that match it, sorted. Of several files, those that hold nothing are passed
+            over with a warning.
         catalog : Catalog, optional
             Check every API id against it.
         unknown : {"error", "skip"}, default="error"
@@ -356,7 +357,8 @@ def read_shards(
 ) -> Iterator[History]:
     """Yield the history of each file, one at a time, for reading in several places.
 
-    Parameters are those of `History.read`. That ids are unique over all files is not looked at.
+    Parameters are those of `History.read`, and so are files that hold nothing passed over. That ids
+    are unique over all files is not looked at.
 
     Examples
     --------
@@ -367,8 +369,15 @@ def read_shards(
     >>> [history[0].id for history in read_shards(folder / "*.jsonl")]
     ['m0', 'm1']
     """
-    for file in data_files(paths):
-        yield History.read(file, catalog=catalog, unknown=unknown)
+    files, empty = data_files(paths), []
+    for file in files:
+        try:
+            history = History.read(file, catalog=catalog, unknown=unknown)
+        except EmptyFileError as exc:
+            empty.append(exc)
+        else:
+            yield history
+    pass_over(empty, len(files))
 
 
 def check_used(mashups: Iterable[Mashup]) -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from cnp_router.closest import closest
-from cnp_router.data_files import data_files, is_parquet, read_parquet
-from cnp_router.exceptions import DataFileError, InputError, shown
+from cnp_router.data_files import data_files, is_parquet, pass_over, read_parquet
+from cnp_router.exceptions import DataFileError, EmptyFileError, InputError, shown
 from cnp_router.files import JSON_VALUES, read_jsonl, reason
 
 __all__ = [
@@ -67,7 +67,8 @@ def check_id(kind: str, value: object) -> str:
     in `RESERVED_IDS`.
     """
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"an id must be a non-blank string, got {shown(value)} ({kind})")
+        cure = f", write {str(value)!r}" if type(value) is int else ""
+        raise InputError(f"an id must be a non-blank string, got {shown(value)} ({kind}{cure})")
     name = value if value.isascii() else unicodedata.normalize("NFC", value)
     if name != name.strip():
         problem = f"an id must not begin or end with a space, got {shown(value)}"
@@ -116,7 +117,10 @@ def string_tuple(name: str, value: Iterable[str]) -> tuple[str, ...]:
     """Return several strings as a tuple. One bare string is refused: nobody means its letters."""
     each = _each(value, str, bytes, Mapping)
     if each is None:
-        cure = f" (give [{shown(value)}])" if isinstance(value, str) else ""
+        cure = ""
+        if isinstance(value, str):
+            is_a_list = value.lstrip().startswith("[")  # as some programs write one into a table
+            cure = " (it is text: give the list)" if is_a_list else f" (give [{shown(value)}])"
         raise InputError(f"{name} must be a list of strings, got {shown(value)}{cure}")
     items = tuple(each)
     try:
@@ -348,24 +352,30 @@ def read_records(
     """Yield each record of one or more files, and what is made of it, with its own id.
 
     Files are JSON Lines, packed by gzip or not, or Parquet, of which only some `columns` are read;
-    a pattern stands for all files that match it (`data_files`). One record at a time is held.
+    a pattern stands for all files that match it (`data_files`). Of several files, those that hold
+    nothing are passed over with a warning (`pass_over`). One record at a time is held.
     """
     seen: dict[str, int] = {}
+    empty: list[EmptyFileError] = []
     given: Any = path
     files = data_files(_each(given, str, bytes, Path) or [given])
     for number, file in enumerate(files):
         is_table = is_parquet(file)
         rows = read_parquet(file, columns) if is_table else read_jsonl(file)
-        for line, fields in rows:
-            place: tuple[Any, ...] = (None, line, "row") if is_table else (line,)
-            record = Record(fields, file, *place)
-            item = make(record)
-            if item.id in seen:
-                first = _where(files, number, seen[item.id])
-                problem = f"duplicate {kind} id {item.id!r}, first {first}"
-                raise record.error(problem, cure="ids must be unique")
-            seen[item.id] = number << _LINE_BITS | line
-            yield record, item
+        try:
+            for line, fields in rows:
+                place: tuple[Any, ...] = (None, line, "row") if is_table else (line,)
+                record = Record(fields, file, *place)
+                item = make(record)
+                if item.id in seen:
+                    first = _where(files, number, seen[item.id])
+                    problem = f"duplicate {kind} id {item.id!r}, first {first}"
+                    raise record.error(problem, cure="ids must be unique")
+                seen[item.id] = number << _LINE_BITS | line
+                yield record, item
+        except EmptyFileError as exc:
+            empty.append(exc)
+    pass_over(empty, len(files))
 
 
 def _where(files: Sequence[str | Path], now: int, seen: int) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cnp_router.catalog import Catalog
-from cnp_router.data_files import data_files
-from cnp_router.exceptions import DataFileError
+from cnp_router.data_files import data_files, pass_over
+from cnp_router.exceptions import DataFileError, EmptyFileError
 from cnp_router.history import History, Mashup, UnknownPolicy
 from cnp_router.pool import Pool
 
@@ -43,8 +43,13 @@ def read_history(
     skipped = 0
     shared = pool.share((catalog, unknown, pool.is_remote))
     sizes = {file: file.stat().st_size if file.exists() else None for file in files}
+    empty: list[EmptyFileError] = []
     found = pool.each(_read, [{file: sizes[file]} for file in files], shared)
-    for file, (own, left_out) in zip(files, found, strict=True):
+    for file, read in zip(files, found, strict=True):
+        if isinstance(read, EmptyFileError):
+            empty.append(read)
+            continue
+        own, left_out = read
         for mashup in own:
             if seen.setdefault(mashup.id, file) is not file:
                 # Whoever reads both says in which lines.
@@ -52,12 +57,13 @@ def read_history(
                 pool.begin(_read, both, shared)()
         mashups.extend(own)
         skipped += left_out
+    pass_over(empty, len(files))
     return History(mashups, skipped=skipped)
 
 
 def _read(
     shared: tuple[Any, Any, bool], files: Mapping[Path, int | None]
-) -> tuple[tuple[Mashup, ...], int]:
+) -> tuple[tuple[Mashup, ...], int] | EmptyFileError:
     """Read some files, which have so many bytes where it was asked for, as a piece of work."""
     catalog, unknown, is_remote = shared
     for file, size in files.items() if is_remote else ():
@@ -69,5 +75,8 @@ def _read(
             problem = f"has {own:,} bytes on {host}, and {size:,} where it was asked for"
             cure = "the workers read it: under this path all of them must see the same file"
             raise DataFileError(file, problem, cure=cure)
-    history = History.read(list(files), catalog=catalog, unknown=unknown)
+    try:
+        history = History.read(list(files), catalog=catalog, unknown=unknown)
+    except EmptyFileError as exc:  # the others may hold something
+        return exc
     return tuple(history), history.skipped

@@ -41,7 +41,7 @@ class TestRead:
             ('{"name": "Maps"}', "missing field 'id' (it has 'name')"),
             ("{}", "missing field 'id' (it has no fields)"),
             ('{"id": null, "name": "Maps"}', "field 'id' is null (give it a value)"),
-            ('{"id": 7, "name": "Maps"}', "an id must be a non-blank string, got 7 (API)"),
+            ('{"id": 7, "name": "Maps"}', "an id must be a non-blank string, got 7 (API, write '7')"),
             ('{"id": " ", "name": "Maps"}', "an id must be a non-blank string, got ' ' (API)"),
             ('{"id": "maps"}', "missing field 'name' (it has 'id')"),
             (
@@ -309,7 +309,7 @@ class TestContractor:
         ("contractor_id", "message"),
         [
             (" ", r"^an id must be a non-blank string, got ' ' \(contractor\)$"),
-            (7, r"^an id must be a non-blank string, got 7 \(contractor\)$"),
+            (7, r"^an id must be a non-blank string, got 7 \(contractor, write '7'\)$"),
         ],
     )
     def test_a_bad_id(self, catalog, contractor_id, message):

@@ -18,6 +18,8 @@ from cnp_router.catalog import Api, Catalog
 from cnp_router.data_files import data_files
 from cnp_router.exceptions import DataFileError, MissingExtraError
 from cnp_router.history import History, Mashup, read_shards
+from cnp_router.pool import LocalPool
+from cnp_router.shards import read_history
 
 DAY = datetime.date(2024, 1, 31)
 MASHUPS = [
@@ -25,6 +27,11 @@ MASHUPS = [
     Mashup("m2", "Bars on a map", ("maps",)),
     Mashup("m3", "Text me a map", ("maps", "sms"), ordered=True, user="ann"),
 ]
+READERS = {
+    "all": History.read,
+    "each": lambda paths: [mashup for history in read_shards(paths) for mashup in history],
+    "pool": lambda paths: read_history(LocalPool(2, threads=True), paths),
+}
 
 
 def packed(path, mashups):
@@ -144,6 +151,26 @@ class TestPatterns:
             f"{shards / 'part-3.jsonl.gz'}, line 2: duplicate mashup id 'm1', "
             f"first in {shards / 'part-0.jsonl.gz'}, line 1 (ids must be unique)"
         )
+
+    @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+    def test_files_that_hold_nothing(self, shards, read, caplog):
+        """Who writes in parts leaves some behind."""
+        for name in ("part-1.jsonl.gz", "part-2.jsonl"):
+            (shards / name).write_bytes(gzip.compress(b"\n") if name.endswith("gz") else b"")
+        ids = [m.id for m in read(shards / "part-*")]
+        assert [m.id for m in MASHUPS if m.id in ids] == ids != []
+        assert caplog.messages == [
+            f"{shards / 'part-1.jsonl.gz'}: the file is empty, and passed over, and 1 more"
+        ]
+
+    @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+    def test_files_of_which_none_holds_anything(self, tmp_path, read, caplog):
+        files = [tmp_path / f"{n}.jsonl" for n in range(2)]
+        for file in files:
+            file.touch()
+        said = f"{files[0]}: the file is empty (give at least one record, or leave it out)"
+        assert error(lambda: read(files)) == said
+        assert not caplog.messages
 
     def test_one_history_a_file(self, shards):
         found = [[m.id for m in history] for history in read_shards(shards / "part-*")]
@@ -286,6 +313,12 @@ class TestParquet:
             f"duplicate mashup id 'm2', first in {tmp_path}/part-0.parquet, row 2 "
             "(ids must be unique)"
         )
+
+    def test_a_table_of_no_rows_is_passed_over(self, write, tmp_path, caplog):
+        write("part-0.parquet", **self.columns(MASHUPS))
+        empty = write("part-1.parquet", **self.columns(MASHUPS[:0]))
+        assert list(History.read(tmp_path / "part-*")) == MASHUPS
+        assert caplog.messages == [f"{empty}: the table is empty, and passed over"]
 
     def test_a_row_that_is_wrong(self, write):
         file = write(**self.columns(MASHUPS, apis=[["sms"], None, []]))
