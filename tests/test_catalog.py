@@ -41,7 +41,10 @@ class TestRead:
             ('{"name": "Maps"}', "missing field 'id' (it has 'name')"),
             ("{}", "missing field 'id' (it has no fields)"),
             ('{"id": null, "name": "Maps"}', "field 'id' is null (give it a value)"),
-            ('{"id": 7, "name": "Maps"}', "an id must be a non-blank string, got 7 (API, write '7')"),
+            (
+                '{"id": 7, "name": "Maps"}',
+                "an id must be a non-blank string, got 7 (API, write '7')",
+            ),
             ('{"id": " ", "name": "Maps"}', "an id must be a non-blank string, got ' ' (API)"),
             ('{"id": "maps"}', "missing field 'name' (it has 'id')"),
             (
