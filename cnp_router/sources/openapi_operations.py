@@ -94,16 +94,18 @@ class Operations:
             raise DocumentError(f"no operation that can be used{said}")
 
     def _tools(self, found: list[tuple[str, str, Json, Json]]) -> list[str]:
-        """Return the names of all operations: their ids, or made of method and path."""
-        taken: dict[str, str] = {}
+        """Return the names of all operations: their ids, or made of method and path.
+
+        Of several with one id, the first keeps it.
+        """
+        taken: set[str] = set()
         tools: list[str | None] = []
-        for method, path, raw, _ in found:
+        for _, _, raw, _ in found:
             tool = self._checked(raw.get("operationId"))
-            where = f"{method.upper()} {path}"
-            if tool is not None and taken.setdefault(tool, where) != where:
-                problem = f"{taken[tool]} and {where} have the same operationId {tool!r}"
-                raise DocumentError(problem, cure="give each its own")
+            tool = None if tool in taken else tool
             tools.append(tool)
+            if tool is not None:
+                taken.add(tool)
         done = []
         for tool, (method, path, _, _) in zip(tools, found, strict=True):
             name = tool
@@ -114,7 +116,7 @@ class Operations:
                 while name in taken:
                     number += 1
                     name = f"{slug}_{number}"
-                taken[name] = path
+                taken.add(name)
             done.append(name)
         return done
 
