@@ -34,10 +34,7 @@ _COLUMNS = {
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Fit one router, ask it in each way, and print the table."""
     splits = data.load(options.data, options.seed)
-    train = splits.train
-    if options.history is not None:
-        chosen = np.random.default_rng(options.seed).permutation(len(train))[: options.history]
-        train = History(train[int(i)] for i in chosen)
+    train = data.drawn(splits.train, options.history, options.seed)
     facts = environment(options.seed)
     heading(f"Requests for several things at once, on {splits.name}", facts)
     several = sum(len(mashup.apis) > 1 for mashup in train)

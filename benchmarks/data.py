@@ -17,6 +17,7 @@ __all__ = [
     "FORMS",
     "Origin",
     "Splits",
+    "drawn",
     "in_form",
     "limited",
     "load",
@@ -135,6 +136,13 @@ def _plain_sample(held_out: int, seed: int) -> Splits:
     parts = (order[held_out:], order[:held_out])
     train, held = (History(sample.history[i] for i in sorted(part)) for part in parts)
     return Splits("the bundled sample", sample.catalog, train, {"random": held})
+
+
+def drawn(train: History, n: int | None, seed: int) -> History:
+    """Return so many past mashups, drawn at random; all where it is None."""
+    if n is None:
+        return train
+    return History(train[int(i)] for i in np.random.default_rng(seed).permutation(len(train))[:n])
 
 
 def limited(history: History, limit: int, seed: int = 0) -> History:

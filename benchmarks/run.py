@@ -26,6 +26,7 @@ r"""The one entry point of the benchmarks.
         [--model DIR] [--split NAME] [--limit N]
     python benchmarks/run.py context [--redis URL]
     python benchmarks/run.py compound [--data DIR] [--history N]
+    python benchmarks/run.py quotations [--data DIR] [--history N] [--limit N]
     python benchmarks/run.py engine [--data DIR] [--contractors N] [--requests N ...]
     python benchmarks/run.py execution [--jobs N] [--executions N]
     python benchmarks/run.py coordination [--servers N] [--sessions N] [--limit SECONDS]
@@ -75,6 +76,7 @@ from benchmarks import (
     patterns,
     planning,
     quality,
+    quotations,
     removed,
     reputation,
     routed_vs_broadcast,
@@ -112,6 +114,7 @@ TRACKS = {
     "evidence": evidence,
     "models": models,
     "compound": compound,
+    "quotations": quotations,
     "context": context,
     "engine": engine,
     "execution": execution,
@@ -349,6 +352,11 @@ def _compound(track: argparse.ArgumentParser) -> None:
     )
 
 
+def _quotations(track: argparse.ArgumentParser) -> None:
+    _compound(track)
+    _limit(track, quotations.LIMIT)
+
+
 def _coordination(track: argparse.ArgumentParser) -> None:
     _count(track, "--servers", coordination.SERVERS, "servers; of up to ten, two are processes")
     track.add_argument(
@@ -395,6 +403,7 @@ _OPTIONS = {
     "context": _context,
     "coordination": _coordination,
     "compound": _compound,
+    "quotations": _quotations,
     "next_tool": _plots,
     "next_tool_history": _plots,
     "quality": _quality,

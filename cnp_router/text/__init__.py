@@ -4,6 +4,7 @@ from cnp_router.text.bm25 import BM25
 from cnp_router.text.boilerplate import Boilerplate
 from cnp_router.text.clauses import clauses, cuts, quarters
 from cnp_router.text.describe import specification_text
+from cnp_router.text.quotations import without_quotations
 from cnp_router.text.sparse_rows import (
     GrowingRows,
     dense_product,
@@ -51,5 +52,6 @@ __all__ = [
     "specification_text",
     "split_identifier",
     "unit_rows",
+    "without_quotations",
     "words",
 ]

@@ -242,9 +242,9 @@ class Encoders(Part):
         vectors = _vectors(self.dense, texts)
         return EncodedRequests(list(texts), word, character, days.astype(np.float32), vectors)
 
-    def asked(self, requests: Sequence[str], days: NDArray[Any]) -> EncodedRequests:
-        """Encode requests as they are asked: they are read without the boilerplate."""
-        return self.encode([self.boilerplate.without(request) for request in requests], days)
+    def without_boilerplate(self, requests: Iterable[str]) -> list[str]:
+        """Return what is read of requests."""
+        return [self.boilerplate.without(request) for request in requests]
 
     def reworded(self, requests: EncodedRequests) -> EncodedRequests:
         """Return requests that were encoded before these knew their words."""

@@ -39,7 +39,8 @@ def turns(
     was learned until then.
     """
     first = encoders()
-    every = first.asked([mashup.description for mashup in new], history_days(History(new)))
+    read = first.without_boilerplate(mashup.description for mashup in new)
+    every = first.encode(read, history_days(History(new)))
     for own, is_asked in _cuts(len(new), n_known, ranker):
         requests, now = every.take(np.arange(len(new))[own]), encoders()
         yield History(new[own]), requests if now is first else now.reworded(requests), is_asked

@@ -16,6 +16,7 @@ from cnp_router.history import History
 from cnp_router.routing import HeadScores
 from cnp_router.routing.eligible import Chosen, First
 from cnp_router.routing.head import is_in
+from cnp_router.text import content_words, without_quotations
 from cnp_router.training.answerable import Answerable, said
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
@@ -39,6 +40,9 @@ __all__ = ["LearnedScores", "Scoring"]
 
 _OF_THE_ROUTER = {"apis", "probabilities", "evidence", "group_of", "batch", "views", "decision"}
 _MOST_AGAIN = 1_000  # past requests that say the same
+# Probability that what stands around a quotation asks for the best API for it, from which that is
+# read alone: measured on several data sets.
+_ASKS_ALONE = 0.4
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 
 
@@ -107,10 +111,9 @@ class Scoring:
         """Yield the scores of each of some requests, which are looked at together."""
         views = self.views
         days = _days(dates)
-        asked = self.encoders.asked(requests, days)
+        asked = self.encoders.encode(self._read(requests, days), days)
         batch = views.batch(asked)
-        found = views.candidates(batch)
-        ranked = self.ranker.each(views[CoUsageView].pairs, found)
+        found, ranked = self._ranked(batch)
         near = views[HistoryView].neighbours(batch)
         served = self._served(requests, asked.texts, found, ranked, near)
         months = np.array([views.corpus.months_after(day) for day in days.tolist()], dtype=float)
@@ -141,6 +144,37 @@ class Scoring:
                 served=float(served[row]),
             )
 
+    def _read(self, requests: Sequence[str], days: NDArray[Any]) -> list[str]:
+        """Return what is read of some requests: without boilerplate, and without what they quote.
+
+        What is quoted is read where what stands around it seems to ask for nothing that there is,
+        and where the same was asked before.
+        """
+        read = self.encoders.without_boilerplate(requests)
+        around = [without_quotations(text) for text in read]
+        rows = [
+            row
+            for row, (text, rest) in enumerate(zip(read, around, strict=True))
+            if text != rest and any(content_words(rest)) and not len(self._again(requests[row]))
+        ]
+        if not rows:
+            return read
+        texts = [around[row] for row in rows]
+        batch = self.views.batch(self.encoders.encode(texts, days[rows]))
+        found, ranked = self._ranked(batch)
+        near = self.views[HistoryView].neighbours(batch)
+        served = self._served(texts, texts, found, ranked, near)
+        for row, text, p, is_served in zip(rows, texts, ranked, served.tolist(), strict=True):
+            best = self.decision.recalibration.of(p).max(initial=0.0)
+            if is_served * best >= _ASKS_ALONE:
+                read[row] = text
+        return read
+
+    def _ranked(self, batch: Batch) -> tuple[list[Candidates], list[NDArray[Any]]]:
+        """Return the candidates of requests, and their probabilities."""
+        found = self.views.candidates(batch)
+        return found, self.ranker.each(self.views[CoUsageView].pairs, found)
+
     def _with(self, batch: Callable[[], Batch], **own: Any) -> LearnedScores:
         """Return scores, with what all those of this router have in common."""
         group_of = _no_group
@@ -156,7 +190,8 @@ class Scoring:
         return self._with(partial(self._asked, request, date), **own)
 
     def _asked(self, request: str, date: datetime.date | None) -> Batch:
-        return self.views.batch(self.encoders.asked([request], _days([date])))
+        days = _days([date])
+        return self.views.batch(self.encoders.encode(self._read([request], days), days))
 
     def _behind(
         self, found: Sequence[Candidates], months: NDArray[Any]
@@ -266,10 +301,9 @@ class Scoring:
 
         def judge(texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
             encoded = self.encoders.encode(texts, day.repeat(len(texts)))
-            found = views.candidates(views.batch(encoded))
+            found, ranked = self._ranked(views.batch(encoded))
             every = np.unique(np.concatenate([own.positions for own in found]))
             given = np.zeros((len(found), len(every)))
-            ranked = self.ranker.each(views[CoUsageView].pairs, found)
             for row, own, p in zip(given, found, ranked, strict=True):
                 row[np.searchsorted(every, own.positions)] = p
             return every, given
