@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -66,6 +66,14 @@ class CatalogChange:
     def added(self) -> NDArray[np.bool_]:
         """Which positions now were none before."""
         return np.asarray(np.bincount(self.apis.indices, minlength=self.apis.shape[1]) == 0)
+
+    def forgetting(self, apis: NDArray[np.intp]) -> CatalogChange:
+        """Return it where some APIs of now are others than before, which nobody has used."""
+        anew = np.zeros(self.apis.shape[1], dtype=bool)
+        anew[apis] = True
+        places = sparse.csr_array(self.apis @ sparse.diags_array((~anew).astype(np.float32)))
+        places.eliminate_zeros()
+        return replace(self, apis=places, respecified=self.respecified | anew)
 
     def labels(self, before: NDArray[Any], now: NDArray[Any]) -> sparse.csr_array:
         """Return the same of some positions before, and some now, that stand for a column each."""

@@ -181,7 +181,7 @@ def _checked(
     if not np.isfinite(vectors).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
         raise _unusable(name, f"numbers that are not finite for {shown(texts[row])}", wanted)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)  # of any scale
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 

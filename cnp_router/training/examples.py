@@ -38,6 +38,7 @@ from cnp_router.training.vector_index import VectorIndex
 from cnp_router.training.views import (
     Behind,
     Candidates,
+    CategoryView,
     CoUsageView,
     HistoryView,
     View,
@@ -262,8 +263,9 @@ class FittedViews:
         # What is hidden has no part in what is known of the others.
         seen = hiding(past.usage[asked.split.train], asked.split.hidden)
         catalog = past.specifications.catalog
-        same = CatalogChange.between(catalog, catalog)
-        return views.synced(catalog, seen, past.membership, same)
+        change = CatalogChange.between(catalog, catalog).forgetting(asked.split.hidden)
+        hiding_them = views.synced(catalog, seen, past.membership, change)
+        return hiding_them.fitted_anew(CategoryView, past.requests.take(asked.split.train))
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

@@ -134,7 +134,7 @@ def fit_without(
         n_jobs=n_jobs,
         progress=progress,
     )
-    fitted.compound = router.compound
+    fitted.__dict__.update(router.settings())
     if gone:  # it is known again with its history, if it comes back
         fitted.history, fitted.removed = past, left.removed
         fitted.summary["removed"] = list(left.removed)

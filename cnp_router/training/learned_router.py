@@ -42,7 +42,7 @@ from cnp_router.training.handover import Handover
 from cnp_router.training.observing import asked, renewed, turns
 from cnp_router.training.parts import placed
 from cnp_router.training.ranker import Ranker
-from cnp_router.training.scoring import LearnedScores, Scoring
+from cnp_router.training.scoring import LearnedScores, Scoring, served
 from cnp_router.training.tail import Tail
 from cnp_router.training.views import CategoryView, CoUsageView, Views
 
@@ -158,7 +158,14 @@ class LearnedRouter(Router):
         encoder = None if dense is None else dense.encoder
         build = functools.partial(LearnedRouter.from_folder, encoder=encoder)
         opened, kept = self._handover.of(now, now._learned(), build)
-        return functools.partial(opened, compound=now.compound), kept
+        control = {"recall_control": now.recall_control}  # always: a process keeps the last one
+        return functools.partial(opened, **now.settings() | control), kept
+
+    def settings(self) -> dict[str, Any]:
+        """Return what its user may have set, and a saved router lacks."""
+        found = {"compound": self.compound, "is_counted": self.is_counted}
+        is_own = self.recall_control is self.decision.recall_control
+        return found if is_own else found | {"recall_control": self.recall_control}
 
     def _learned(self) -> list[object]:
         """Return what is another object as soon as anything is learned."""
@@ -186,7 +193,7 @@ class LearnedRouter(Router):
             p, decision = scores.probabilities, self.decision
             outside = np.delete(p, np.asarray(chosen))
         covered = decision.covering(p, float(outside.sum()))
-        return min(covered * _served(scores), self._answerable(scores, allowed))
+        return min(covered * served(scores), self._answerable(scores, allowed))
 
     def _control(self, scores: Scores) -> RecallControl | None:
         is_own = self.recall_control is self.decision.recall_control  # and nobody's
@@ -197,9 +204,9 @@ class LearnedRouter(Router):
         """Return the probability that anything serves it, and that it is among the allowed."""
         inside = super()._answerable(scores, allowed)
         if isinstance(scores, LearnedScores) and scores.known:
-            return _served(scores) * inside  # whether anything else is needed, too
+            return served(scores) * inside  # whether anything else is needed, too
         anywhere = 1 - math.exp(scores.head.log_none)
-        return _served(scores) * inside / anywhere if anywhere else 0.0
+        return served(scores) * inside / anywhere if anywhere else 0.0
 
     def _explained(
         self, scores: Scores
@@ -292,7 +299,7 @@ class LearnedRouter(Router):
             categories=now.categories and now.categories.reweighted(views),
             **learned,
         )
-        router.compound = now.compound
+        router.__dict__.update(now.settings())
         return router
 
     def observe(self, mashups: Mashup | Iterable[Mashup]) -> int:
@@ -367,6 +374,7 @@ class LearnedRouter(Router):
         ranker, answerable, decision = renewed(views, n, len(new), *own)
         # In this order: who reads in between must find every past request that the views name.
         return {
+            "recall_control": self.settings().get("recall_control", decision.recall_control),
             "history": history,
             "n_mashups": n,
             "_graph": graph,
@@ -375,7 +383,6 @@ class LearnedRouter(Router):
             "ranker": ranker,
             "answerable": answerable,
             "decision": decision,
-            "recall_control": decision.recall_control,
             "summary": {**self.summary, **views.corpus.summary},
         }
 
@@ -466,11 +473,9 @@ class LearnedRouter(Router):
             state["specifications"], catalog=catalog, encoders=encoders
         )
         views = Views.from_state(index, state["views"])
-        categories = None
-        if state["categories"] is not None:
-            categories = CategoryClassifier.from_state(
-                encoders.word, views[CategoryView].weights, state["categories"]
-            )
+        categories = state["categories"] and CategoryClassifier.from_state(
+            encoders.word, views[CategoryView].weights, state["categories"]
+        )
         return cls(
             catalog=catalog,
             history=history,
@@ -493,8 +498,3 @@ class LearnedRouter(Router):
             for name, value in self.summary.items()
         )
         return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
-
-
-def _served(scores: Scores) -> float:
-    """Return the probability that anything serves the request; other routers do not say."""
-    return scores.served if isinstance(scores, LearnedScores) else 1.0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.history import History
-from cnp_router.routing import HeadScores
+from cnp_router.routing import HeadScores, Scores
 from cnp_router.routing.eligible import Chosen, First
 from cnp_router.routing.head import is_in
 from cnp_router.text import content_words, without_quotations
@@ -36,7 +36,7 @@ from cnp_router.training.views import (
     Views,
 )
 
-__all__ = ["LearnedScores", "Scoring"]
+__all__ = ["LearnedScores", "Scoring", "served"]
 
 _OF_THE_ROUTER = {"apis", "probabilities", "evidence", "group_of", "batch", "views", "decision"}
 _MOST_AGAIN = 1_000  # past requests that say the same
@@ -77,6 +77,11 @@ class LearnedScores(HeadScores):
         """Return what of it is not the router's: what goes from one process to another."""
         own = {each.name for each in fields(self)} - _OF_THE_ROUTER
         return {name: getattr(self, name) for name in own}
+
+
+def served(scores: Scores) -> float:
+    """Return the probability that anything serves the request; other routers do not say."""
+    return scores.served if isinstance(scores, LearnedScores) else 1.0
 
 
 @dataclass(frozen=True, eq=False)

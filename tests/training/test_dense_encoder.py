@@ -51,6 +51,11 @@ class TestWhatItReturns:
         np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0], [0.6, 0.8]])
         assert found.dtype == np.float32
 
+    @pytest.mark.parametrize("scale", [1e-30, 1e-24, 1e20, 1e38])
+    def test_vectors_may_be_of_any_length(self, scale):
+        found = DenseEncoder.of(lambda texts: [[scale, scale] for _ in texts]).encode(["a"])
+        np.testing.assert_allclose(found, [[0.5**0.5, 0.5**0.5]], rtol=1e-6)
+
     @pytest.mark.parametrize(
         ("returned", "words"),
         [

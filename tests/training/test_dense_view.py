@@ -66,7 +66,7 @@ def test_one_by_one_is_all_at_once(router):
     together = scored(router, texts)
     for row, text in enumerate(texts):
         for name, [alone] in scored(router, [text]).items():
-            np.testing.assert_allclose(alone, together[name][row], rtol=1e-4, atol=1e-5)
+            assert np.array_equal(alone, together[name][row]), name
 
 
 @pytest.mark.parametrize("n_mashups", [0, 60])
@@ -106,6 +106,18 @@ def test_observing_is_as_if_fitted_on_all(router):
         expected = again[DenseView].state()[name]
         np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-4, err_msg=name)
     np.testing.assert_allclose(views.corpus.history_vectors, everything.dense, atol=1e-6)
+
+
+def test_what_removed_apis_taught_is_forgotten_whatever_comes_first(router):
+    half = History(list(WORLD.history)[::2])
+    fewer = Catalog([*WORLD.catalog][3:])
+    first = fit_router(WORLD.catalog, half, encoder=WordVectors())
+    last = first.synced(fewer)
+    first.observe(WORLD.history)
+    last.observe(WORLD.history)
+    states = [each.views[DenseView].state() for each in (first.synced(fewer), last)]
+    for name in ("gram", "toward", "total"):
+        np.testing.assert_allclose(*(state[name] for state in states), atol=1e-4, err_msg=name)
 
 
 def test_new_apis_are_known_by_their_specification(router, tmp_path):

@@ -79,6 +79,16 @@ def test_how_requests_are_read_is_not_kept(router):
     assert opened().compound is False
 
 
+def test_a_recall_control_of_ones_own_goes_along(router):
+    control = router.recall_control
+    router.recall_control = None
+    _, opened = handed_over(router)
+    assert opened().recall_control is None
+    router.recall_control = control
+    _, opened = handed_over(router)
+    assert opened().recall_control.threshold(0.9) == control.threshold(0.9)
+
+
 def test_it_goes_with_the_router_once_nobody_needs_it():
     router = fitted()
     kept, _ = handed_over(router)

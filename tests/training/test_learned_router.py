@@ -16,7 +16,15 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError, ModelNotFoundError, ModelStoreError
 from cnp_router.history import History, Mashup
 from cnp_router.pool import LocalPool
-from cnp_router.routing import BroadcastRouter, MaxCost, Scores, TargetRecall, TopK, many
+from cnp_router.routing import (
+    BroadcastRouter,
+    MaxCost,
+    RecallControl,
+    Scores,
+    TargetRecall,
+    TopK,
+    many,
+)
 from cnp_router.training import fit_router, load_router
 from cnp_router.training.linear import Logistic
 from cnp_router.training.ranker import Example, _fit_rest
@@ -577,3 +585,14 @@ def test_a_request_is_answered_alike_in_any_company(world, router):
             own = slice(begin, begin + size)
             together = [scores.probabilities for scores in router.score_many(texts[own])]
             np.testing.assert_array_equal(together, alone[own])
+
+
+def test_a_recall_control_of_ones_own_stays(world):
+    router = fit_router(world.catalog, world.history[:60])
+    router.recall_control = control = RecallControl(np.full(50, 0.3), np.arange(50), np.zeros(50))
+    assert router.extended([Api("new", "New")]).recall_control is control
+    router.observe(world.history[60:70])
+    assert router.recall_control is control
+    router.recall_control = router.decision.recall_control
+    router.observe(world.history[70:80])
+    assert router.recall_control is router.decision.recall_control

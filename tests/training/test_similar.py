@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from cnp_router.catalog import Api, Catalog
+from cnp_router.history import History, Mashup
+from cnp_router.training import fit_router
 from cnp_router.training.views import similar
+from cnp_router.training.views.similar import N_SIMILAR, SimilarView
 
 
 def corpus(n_apis=120, n_terms=200, seed=0):
@@ -35,6 +39,19 @@ def test_a_few_rows_of_a_large_catalog_are_compared_with_all(monkeypatch):
     monkeypatch.setattr(similar, "EXACT", 30)
     monkeypatch.setattr(similar, "most_like", None)
     np.testing.assert_allclose(similar._most_similar(world, rows).toarray(), exact, atol=1e-6)
+
+
+def test_those_that_are_as_like_as_the_last_are_there_whichever_came_first():
+    catalog = Catalog([*(Api(f"a{n}", "Mail", "Sends mail.") for n in range(14)), Api("z", "Maps")])
+    past = [Mashup(f"m{n}", f"mail number {n}", (f"a{n}",)) for n in range(13)]
+    for first, then in ((past[:11], past[11:]), (past[2:], past[:2])):
+        router = fit_router(catalog, History(first))
+        router.observe(then)
+        weights = router.views[SimilarView].weights.toarray()
+        assert (weights > 0).sum(axis=1).tolist() == [12] * 13 + [13, 0]
+        whole = similar._most_similar(router.views.corpus, np.arange(15))
+        assert np.array_equal(weights, whole.toarray())
+    assert N_SIMILAR < 12
 
 
 @pytest.mark.parametrize("seed", range(3))

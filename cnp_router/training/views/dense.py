@@ -35,7 +35,6 @@ __all__ = ["DenseView"]
 
 N_NEIGHBOURS = 40
 _FLOOR = 0.8  # of the last neighbour's similarity: cosines of dense vectors are seldom near 0
-_FEW = 4  # requests
 _APART = 3.0  # standard deviations above the mean: what is as similar as that is cited
 
 
@@ -101,8 +100,9 @@ class DenseView(View):
         return self._solved(corpus, self.gram + gram, self.toward + toward, self.total + total)
 
     def synced(self, corpus: Corpus, change: CatalogChange) -> Self:
-        """Return the view, fitted on all again if what was used is specified otherwise now."""
-        if not change.respecified[corpus.labels].any():
+        """Return the view, fitted on all again if what was used is specified otherwise, or gone."""
+        labels = self.corpus.labels
+        if not (change.respecified[corpus.labels].any() or change.removed[labels].any()):
             return super().synced(corpus, change)
         return self._solved(corpus, *_sums(corpus, corpus.history_vectors, corpus.usage))
 
@@ -237,7 +237,5 @@ def _sums(
 
 def _products(vectors: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """Return the product of each of some vectors with each row of a matrix."""
-    if len(vectors) <= _FEW:
-        each = [times_vector(matrix, vector) for vector in vectors]
-        return np.array(each, dtype=np.float32).reshape(len(vectors), len(matrix))
-    return np.asarray(vectors @ matrix.T)
+    each = [times_vector(matrix, vector) for vector in vectors]  # alike alone and with others
+    return np.array(each, dtype=np.float32).reshape(len(vectors), len(matrix))

@@ -28,6 +28,7 @@ N_SIMILAR = 10
 # Of a large catalog: who is looked at for the APIs that the linear model expects most.
 N_LIKELIEST, N_SIMILAR_TO = 16, 32
 _FRESH_AT_ONCE = 256
+_ALIKE = 1 - 1e-6  # what is that much as likely is as likely: it was added up otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class SimilarView(View):
     """What the linear model of the history says of the most similar APIs.
 
     `weights` are of the `N_SIMILAR` APIs with history whose specification is most like each API's
-    own; rows sum to 1 or 0.
+    own, and in a small catalog of all that are as like as the last of them; rows sum to 1 or 0.
     """
 
     name: ClassVar[str] = "similar"
@@ -102,8 +103,8 @@ def _renewed(
 ) -> sparse.csr_array:
     """Return the weights where some rows have lost an API, and some APIs have history first now.
 
-    Of the other rows only those are computed again that a fresh one enters: it must be more like
-    the row's own API than the least like of those there.
+    Of the other rows only those are computed again that a fresh one enters: it must be as like the
+    row's own API as the least like of those there.
     """
     if len(fresh):
         by_api = corpus.specifications.word_rows
@@ -115,7 +116,7 @@ def _renewed(
         full = np.flatnonzero((np.diff(weights.indptr) >= N_SIMILAR) & (nearest > 0))
         last = corpus.labels[_least(weights)[full]]
         floor[full] = by_api[full].multiply(by_api[last]).sum(axis=1)
-        lost = lost | (nearest > floor)
+        lost = lost | ((nearest > 0) & (nearest >= floor * _ALIKE))
     changed = np.flatnonzero(lost)
     if not len(changed):
         return weights

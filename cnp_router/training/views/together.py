@@ -125,6 +125,11 @@ class Views:
         kinds = applying(corpus.specifications, corpus.days) if kinds is None else kinds
         return cls(corpus, {kind: kind.fit(corpus, requests) for kind in kinds})
 
+    def fitted_anew(self, kind: type[View], requests: EncodedRequests) -> Views:
+        """Return the views, one of them fitted anew on the past requests, where it applies."""
+        anew = {kind: kind.fit(self.corpus, requests)} if kind in self._views else {}
+        return Views(self.corpus, self._views | anew)
+
     def synced(
         self,
         catalog: Catalog,
