@@ -19,6 +19,10 @@ __all__ = ["SqliteFile", "is_refused"]
 T = TypeVar("T")
 
 _MODE = 0o600
+_CURES = {
+    sqlite3.SQLITE_BUSY: "others write for longer than that: try again",
+    sqlite3.SQLITE_FULL: "make room, and try again",
+}
 _LET = "let this user read and write it and its folder, or name another file"
 
 
@@ -125,8 +129,7 @@ class SqliteFile:
         except CnpRouterError:  # it says what is wrong already, and may be a ValueError
             raise
         except sqlite3.Error as exc:
-            is_busy = (getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF == sqlite3.SQLITE_BUSY
-            cure = "others write for longer than that: try again" if is_busy else None
+            cure = _CURES.get((getattr(exc, "sqlite_errorcode", 0) or 0) & 0xFF)
             if is_refused(exc):
                 cure = _LET
             raise self.error(str(exc), cure=cure) from exc

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from cnp_router.catalog import Api
 from cnp_router.context import DataClasses, SharedContext
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.execution import Act, Caller, Journal, Performed, allow_writes
 from cnp_router.execution.journal import call_key
 from cnp_router.execution.learning import OBSERVATION, succeeded
@@ -32,6 +32,15 @@ InLog: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 _LOGGER = logging.getLogger(__name__)
 _MOST_KEYS = 256  # of which the result is kept
 _MOST_BYTES = 64 * 2**20  # of these results
+_BEGUN_BEFORE = CallFailure(
+    "declined",
+    "this was begun before with the same key, and what came of it is not known here (see whether "
+    "it was done; another key does it again)",
+    "unknown",
+)
+_NOT_NOTED = CallFailure(
+    "unavailable", "the key cannot be noted now, so nothing was called (try again with it)", "no"
+)
 _NOT_CALLED = ("inputs", "changed", "declined")
 _NO_SOURCES = "there are no sources here, so nothing can be called (give --sources)"
 
@@ -90,6 +99,7 @@ class ToolCaller:
         self._log = log
         self._in_log = in_log
         self._given: OrderedDict[str, tuple[str, asyncio.Future[Called]]] = OrderedDict()
+        self._unreleased: set[str] = set()  # keys of what was not done
 
     def is_confidential(self, api: str) -> bool:
         """Whether what an API gives, and is given, never leaves its source."""
@@ -121,16 +131,29 @@ class ToolCaller:
         future = asyncio.get_running_loop().create_future()
         self._given[doing.key] = same, future
         try:
-            await self._in_log(lambda: doing.claim(self._log))
+            can_be_noted = await self._claimed(doing)
             if doing.is_ours or api.effects == "reads":
                 called = await make(doing)
             else:
-                called = _begun_before(api, search_id)
+                failure = _BEGUN_BEFORE if can_be_noted else _NOT_NOTED
+                called = Called(CallResult(failure=failure), api.id, search_id)
         except BaseException as exc:
             await self._settle(doing, future, _broken_off(doing, api, search_id), exc)
             raise
         await self._settle(doing, future, called)
         return called
+
+    async def _claimed(self, doing: Doing) -> bool:
+        """Take the key of an act, unless it was taken before; False where it cannot be noted."""
+        try:
+            await self._in_log(lambda: doing.claim(self._log))
+        except DataFileError as exc:
+            _LOGGER.warning("what may write is not called with a key: %s", exc)
+            return False
+        if doing.key in self._unreleased:
+            self._unreleased.remove(doing.key)
+            doing.is_ours = True
+        return True
 
     async def _settle(
         self,
@@ -156,8 +179,9 @@ class ToolCaller:
         """Give back the key of what was not done."""
         try:
             await self._in_log(lambda: doing.release(self._log))
-        except InputError as exc:  # the log is gone: what came of the call is given all the same
-            _LOGGER.warning("a key cannot be used again: %s", exc)
+        except InputError as exc:  # what came of the call is given all the same
+            self._unreleased.add(doing.key)
+            _LOGGER.warning("a key can be used again here only: %s", exc)
 
     async def perform(
         self,
@@ -287,14 +311,6 @@ class ToolCaller:
             )
         except InputError as exc:
             return CallResult.failed("changed", str(exc))
-
-
-def _begun_before(api: Api, search_id: str | None) -> Called:
-    said = (
-        "this was begun before with the same key, and what came of it is not known here (see "
-        "whether it was done; another key does it again)"
-    )
-    return Called(CallResult(failure=CallFailure("declined", said, "unknown")), api.id, search_id)
 
 
 def _broken_off(doing: Doing, api: Api, search_id: str | None) -> Called:

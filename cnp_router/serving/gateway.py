@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from cnp_router import telemetry
 from cnp_router.catalog import Api, Catalog
 from cnp_router.context import SharedContext
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import DataFileError, InputError, UnknownSearchError
 from cnp_router.prediction import Candidate
 from cnp_router.records import check_instance, check_json, check_number, check_request, check_text
 from cnp_router.routing import Router, Routing
@@ -116,6 +116,7 @@ class Gateway:
         self._caller = ToolCaller(sources, self.settings, context, self.log, self._logged)
         self._in_flight = 0
         self._is_open = False
+        self._log_problem = ""
 
     async def __aenter__(self) -> Self:
         if self._is_open:
@@ -290,6 +291,7 @@ class Gateway:
             "nothing is learned at present": self.teaching is not None
             and self._is_open
             and not is_taught,
+            "searches are not logged at present": bool(self._log_problem),
             "shared context is not used at present": bool(self._caller.kept.problem),
             "the model was replaced, and the new one cannot be used": self._renewal is not None
             and bool(self._renewal.problem),
@@ -352,7 +354,7 @@ class Gateway:
                     fits=search.fits,
                     acted=acted,
                 )
-                await self._logged(lambda: self.log.add(logged))
+                await self._noted(lambda: self.log.add(logged))
         finally:
             self._in_flight -= 1
         return search
@@ -384,15 +386,14 @@ class Gateway:
 
         def begin() -> None:
             nonlocal begun
-            if search_id is not None:
-                begun = self.log.begin(
-                    *(search_id, client.name, api.id),
-                    None if self._caller.is_confidential(api.id) else inputs,
-                    since=self._since,
-                    within=self.settings.longest_call,
-                    counts=api.id not in self.settings.always,
-                    teaches=self.teaching is not None,
-                )
+            begun = self.log.begin(
+                *(search_id or "", client.name, api.id),
+                None if self._caller.is_confidential(api.id) else inputs,
+                since=self._since,
+                within=self.settings.longest_call,
+                counts=api.id not in self.settings.always,
+                teaches=self.teaching is not None,
+            )
 
         def end() -> tuple[Candidate, ...]:
             if begun is None:
@@ -408,16 +409,14 @@ class Gateway:
                 return ()
             return () if doing.made is None else self._likely(begun, ended, client)
 
-        if search_id is None:
-            made = await self._caller.perform(api, inputs, client, doing, on_progress=on_progress)
-            return Called(made.result, api.id)
         try:
-            await self._logged(begin)
-            assert begun is not None
-            _count(begun)
+            if search_id is not None:
+                await self._noted(begin)
+            if begun is not None:
+                _count(begun)
             made = await self._caller.perform(
                 *(api, inputs, client, doing),
-                about=begun.query,
+                about="" if begun is None else begun.query,
                 search_id=search_id,
                 on_progress=on_progress,
             )
@@ -426,10 +425,11 @@ class Gateway:
                 self._logging.submit(end)
             raise
         likely: tuple[Candidate, ...] = ()
-        try:
-            likely = await self._logged(end)
-        except InputError as exc:
-            _LOGGER.warning("what came of a call is not learned: %s", exc)
+        if begun is not None:
+            try:
+                likely = await self._logged(end)
+            except InputError as exc:
+                _LOGGER.warning("what came of a call is not learned: %s", exc)
         return Called(made.result, api.id, search_id, likely)
 
     def _likely(
@@ -469,6 +469,20 @@ class Gateway:
     async def _logged(self, work: Callable[[], T]) -> T:
         """Do work with the log in its turn; it is done though who waits for it gives up."""
         return await asyncio.shield(self._in(self._logging, work))
+
+    async def _noted(self, work: Callable[[], object]) -> None:
+        """Do work with the log if that can be written: else it goes on without, which is said."""
+        try:
+            await self._logged(work)
+        except UnknownSearchError:
+            if not self._log_problem:  # it may not have been noted
+                raise
+        except DataFileError as exc:
+            if not self._log_problem:
+                _LOGGER.warning("searches are answered, and not logged: %s", exc)
+            self._log_problem = str(exc)
+        else:
+            self._log_problem = ""
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -8,7 +8,7 @@ from doors import APIS, QUICK, RAIN, Later, World, gateway, run, until
 
 from cnp_router import Api
 from cnp_router.context import MemoryContextStore, SharedContext
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import DataFileError, InputError, UnknownSearchError
 from cnp_router.serving import Client, SearchLog
 from cnp_router.sources import CallFailure, CallResult, LockFile
 
@@ -468,12 +468,74 @@ def test_what_came_of_a_call_is_given_though_the_log_is_gone(tmp_path, caplog):
                 called = await door.call(
                     "mail__send", {"text": "x"}, search.search_id, client=WRITER
                 )
-                with pytest.raises(InputError, match="the log of searches: the file was moved"):
-                    await door.search("send", client=WRITER)
+                assert (await door.search("send", client=WRITER)).tools
+                assert "searches are not logged at present" in door.status()["problems"]
                 return called.result.text
 
     assert run(main()) == "sent"
     assert "what came of a call is not learned" in caplog.text
+
+
+def test_a_log_that_is_full_for_a_while(caplog, monkeypatch):
+    """Who asks is answered; what has to be noted before it is done is not done."""
+    mail = World("mail")
+
+    def full(work):
+        raise DataFileError("log.sqlite", "database or disk is full")
+
+    async def main():
+        with SearchLog() as log:
+            async with gateway(mail, settings=WRITES, log=log, teaching=Later()) as door:
+
+                def send(search, key):
+                    return door.call(
+                        "mail__send", {"text": "x"}, search.search_id, client=WRITER, key=key
+                    )
+
+                before = await door.search("send a text", client=WRITER)
+                with monkeypatch.context() as patch:
+                    patch.setattr(log._file, "use", full)
+                    search = await door.search("send a text", client=WRITER)
+                    assert search.tools == before.tools
+                    assert (await door.route("send a text", client=WRITER)).routing
+                    assert door.status()["problems"] == ["searches are not logged at present"]
+                    for each in (before, search):
+                        assert (await send(each, "")).result.is_done
+                    refused = (await send(search, "one act")).result.failure
+                    assert (refused.kind, refused.was_done) == ("unavailable", "no")
+                    assert len(mail.calls) == 2
+                with pytest.raises(UnknownSearchError):
+                    for _ in range(2):  # the first tells that there is room again
+                        await send(await door.search("send a text", client=WRITER), "")
+                        await send(search, "")
+                assert door.status()["problems"] == []
+                assert (await send(before, "one act")).result.is_done
+
+    run(main())
+    assert caplog.text.count("searches are answered, and not logged: log.sqlite: database or") == 1
+
+
+def test_a_key_that_could_not_be_given_back(monkeypatch):
+    """What was not done can be tried again with it all the same."""
+    mail = World("mail", {"mail__send": lambda call: CallResult.failed("unavailable", "busy")})
+
+    async def main():
+        with SearchLog() as log:
+            async with gateway(mail, settings=WRITES, log=log) as door:
+                with monkeypatch.context() as patch:
+
+                    def full(key):
+                        raise DataFileError("log.sqlite", "database or disk is full")
+
+                    patch.setattr(log, "release_key", full)
+                    for _ in range(2):
+                        called = await door.call(
+                            "mail__send", {"text": "x"}, client=WRITER, key="k"
+                        )
+                        assert called.result.failure.message == "busy"
+
+    run(main())
+    assert len(mail.calls) == 2 * 3  # attempts
 
 
 def test_a_called_tool_in_json():
