@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cnp_router.exceptions import ClusterError, InputError, MissingExtraError
-from cnp_router.pool import LocalPool, Pool, one_thread
+from cnp_router.pool import LocalPool, Pool, one_thread, unsendable
 from cnp_router.records import shown
 from cnp_router.version import __version__
 
@@ -163,7 +163,7 @@ def _silent(name: str) -> Iterator[None]:
     """Keep a logger from saying, with tracebacks, what an error says in the end."""
     logger = logging.getLogger(name)
     before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
@@ -254,9 +254,11 @@ class ClusterPool(Pool):
         while True:
             self._wait_for_one(WORKERS_WITHIN)
             try:
-                (future,) = self._asked(self.client.scatter, [value], broadcast=True, hash=False)
+                with _silent("distributed.protocol"), _silent("distributed.comm"):
+                    sent = self._asked(self.client.scatter, [value], broadcast=True, hash=False)
+                (future,) = sent
             except (TypeError, AttributeError) as exc:
-                raise _unsendable(value, exc) from exc
+                raise unsendable(exc) from exc
             except TimeoutError as exc:  # the last worker went meanwhile
                 self.lost(exc)
             except Exception as exc:
@@ -393,13 +395,6 @@ class _Job:
 def _results(jobs: deque[_Job]) -> Iterator[Any]:
     while jobs:  # who has given its result is forgotten: the worker need not keep it
         yield jobs.popleft().result()
-
-
-def _unsendable(value: Any, exc: Exception) -> InputError:
-    return InputError(
-        f"what the workers need cannot be sent to other processes: {exc} (an encoder or a router "
-        "of your own must be one that pickle can take, and be defined in a module they have)"
-    )
 
 
 def _is_at_work(dask_worker: Any) -> bool:

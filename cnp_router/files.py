@@ -445,7 +445,9 @@ def _trouble(
     usual: Mapping[type[BaseException], tuple[str, str]] | None = None,
 ) -> DataFileError:
     """Return the error of a file: a usual one with its cure, or what the system says."""
-    problem, cure = (usual or {}).get(type(exc), (f"{otherwise}: {reason(exc)}", None))
+    is_full = getattr(exc, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    told = f"{otherwise}: {reason(exc)}", "make room" if is_full else None
+    problem, cure = (usual or {}).get(type(exc), told)
     return DataFileError(path, problem, cure=cure)
 
 

@@ -19,16 +19,18 @@ from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
 from numbers import Integral
+from pickle import PicklingError
 from typing import Any, TypeVar
 
 from cnp_router.exceptions import ClusterError, InputError
 from cnp_router.records import shown
 
-__all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "one_thread", "spans"]
+__all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "one_thread", "spans", "unsendable"]
 
 logger = logging.getLogger("cnp_router.pool")
 
 _LOOKS_EVERY = 1.0  # seconds: whether the process that shares out the work is there
+_MOST_SAID = 200  # characters of what another library says
 _BEFORE_QUEUES = 20  # multiprocessing ends its queues at 10: then nobody can be told to end
 
 Item = TypeVar("Item")
@@ -167,6 +169,8 @@ class LocalPool(Pool):
                 yield from _until_closed(Parallel(return_as="generator", n_jobs=n_jobs)(calls))
         except BrokenExecutor as exc:
             raise _broken(exc) from exc
+        except PicklingError as exc:
+            raise unsendable(exc) from exc
 
 
 def _until_closed(found: Generator[Result]) -> Iterator[Result]:
@@ -189,6 +193,19 @@ def _broken(exc: BrokenExecutor) -> ClusterError:
     said = str(exc).partition("\n")[0]
     cure = "a model that has been saved again since it was loaded must be loaded again"
     return ClusterError("", f"a process cannot take its work: {said}", cure=cure)
+
+
+def unsendable(exc: BaseException) -> InputError:
+    """Return the error of who cannot send what other processes need: the first cause is said."""
+    while before := exc.__cause__ or exc.__context__:
+        exc = before
+    said = str(exc).strip('\n" ').rpartition("\n")[2]  # joblib has it at the end of a traceback
+    if len(said) > _MOST_SAID:  # it may show all that was to be sent
+        said = f"{said[:_MOST_SAID]}..."
+    return InputError(
+        f"what the workers need cannot be sent to other processes: {said} (an encoder or a router "
+        "of your own must be one that pickle can take, and be defined in a module they have)"
+    )
 
 
 class _Processes:

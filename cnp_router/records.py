@@ -165,7 +165,9 @@ def check_instance(name: str, value: T, *kinds: type[Any]) -> T:
     """Return a value of one of some types."""
     if not isinstance(value, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise InputError(f"{name} must be of type {names}, got {shown(value)}")
+        is_read = isinstance(value, str | Path) and hasattr(kinds[0], "read")
+        cure = f" ({kinds[0].__name__}.read reads a file)" if is_read else ""
+        raise InputError(f"{name} must be of type {names}, got {shown(value)}{cure}")
     return value
 
 
@@ -190,7 +192,9 @@ def parse_date(name: str, value: object) -> datetime.date:
     if isinstance(value, str) and _DAY.fullmatch(value):
         with suppress(ValueError):
             return datetime.date.fromisoformat(value)
-    raise InputError(f"{name} must be YYYY-MM-DD, got {shown(value)}")
+    says_more = isinstance(value, str) and len(value) > len("YYYY-MM-DD") and _DAY.match(value)
+    cure = " (write the day alone)" if says_more else ""
+    raise InputError(f"{name} must be YYYY-MM-DD, got {shown(value)}{cure}")
 
 
 def check_number(

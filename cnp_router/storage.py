@@ -15,6 +15,7 @@ that arrays are mapped into memory as they are.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -128,9 +129,11 @@ def save_model(
         problem = exc.problem if exc.path == folder else f"{exc.path.name}: {exc.problem}"
         raise DataFileError(path, problem, line=exc.line, cure=exc.cure) from exc
     except OSError as exc:
-        full = "the disk may be full, or a limit on the size of files be reached"
-        cure = f"make room: {full}" if exc.errno is None else None  # numpy does not say why
-        raise DataFileError(path, f"cannot be written: {_reason(exc)}", cure=cure) from exc
+        said, cure = _reason(exc), "make room" if exc.errno == errno.ENOSPC else None
+        if exc.errno is None:  # numpy does not say why
+            said = "not all of it could be written"
+            cure = "make room: the disk may be full, or a limit on the size of files be reached"
+        raise DataFileError(path, f"cannot be written: {said}", cure=cure) from exc
 
 
 def load_model(path: str | Path, build: Callable[[Path, dict[str, Any], dict[str, Any]], T]) -> T:
@@ -441,7 +444,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
         missing = isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError)
         if missing or not os.path.lexists(folder / MANIFEST):
             name = str(folder) if str(folder).isprintable() else repr(str(folder))
-            raise ModelNotFoundError(f"{name}: no model there ({how_to_fit(folder)})") from exc
+            is_file = folder.is_file()
+            cure = "give the folder of a model" if is_file else how_to_fit(folder)
+            raise ModelNotFoundError(f"{name}: no model there ({cure})") from exc
         raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         what = f"{MANIFEST} lacks {exc}" if isinstance(exc, KeyError) else exc

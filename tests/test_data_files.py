@@ -256,7 +256,8 @@ class TestParquet:
         noon = datetime.datetime(2024, 1, 31, 12)
         file = write(**self.columns(MASHUPS, date=[None, noon, None]))
         assert error(lambda: History.read(file)) == (
-            f"{file}: row 2: field 'date' must be YYYY-MM-DD, got '2024-01-31T12:00:00'"
+            f"{file}: row 2: field 'date' must be YYYY-MM-DD, got '2024-01-31T12:00:00' "
+            "(write the day alone)"
         )
 
     @pytest.mark.parametrize(

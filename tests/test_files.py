@@ -273,7 +273,7 @@ class TestAtomicWrite:
     def test_devices_are_written_and_never_replaced(self):
         write_jsonl("/dev/null", [{"a": 1}])
         assert error_of(write_jsonl, "/dev/full", [{"a": 1}]) == (
-            "full: cannot be written: No space left on device"
+            "full: cannot be written: No space left on device (make room)"
         )
         assert stat.S_ISCHR(os.stat("/dev/full").st_mode)  # noqa: PTH116
 

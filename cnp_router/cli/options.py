@@ -33,7 +33,7 @@ class _Place(click.Path):
 
 
 # No check of existence: the library's own errors say more, and end with 1, not 2.
-PLACE = _Place(path_type=Path)
+PLACE = _Place(path_type=Path, readable=False)
 
 
 def command(

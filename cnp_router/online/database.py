@@ -51,6 +51,7 @@ _SCHEMA = [
 ]
 _RECORDS = "SELECT sequence, kind, id, content, digest FROM records"
 _ATTEMPTS = 5
+_LET = "let this user read and write it and its folder"
 _AT_ONCE = 1_000  # records in memory
 _BUSY_SECONDS = 1.0
 # What the readers of JSON, zip and arrays raise on content that nobody wrote.
@@ -386,11 +387,14 @@ def _create(path: Path) -> None:
     # Records hold inputs and results of tools. SQLite gives its log the mode of the file.
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     numbers = (f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}")
-    with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
-        # Without a journal nothing else is left behind by a process that is killed.
-        for statement in ("PRAGMA journal_mode = OFF", "BEGIN", *numbers, *_SCHEMA, "COMMIT"):
-            connection.execute(statement).fetchall()
-    temporary.replace(path)
+    try:
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            # Without a journal nothing else is left behind by a process that is killed.
+            for statement in ("PRAGMA journal_mode = OFF", "BEGIN", *numbers, *_SCHEMA, "COMMIT"):
+                connection.execute(statement).fetchall()
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
     if sys.platform != "win32":  # folders cannot be opened there
         for folder in (path.parent, path.parent.parent):
             handle = os.open(folder, os.O_RDONLY)
@@ -438,11 +442,12 @@ def _clear_errors(path: Path) -> Iterator[None]:
             of_the_place |= {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
         # SQLite calls a full disk an error of input and output, too.
         no_room = code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-        cure = "make room, if the disk is full" if no_room else None
+        cure = "make room, if the disk is full" if no_room else _LET
         if code & 0xFF in of_the_place and code != sqlite3.SQLITE_IOERR_SHORT_READ:
             raise DataFileError(path, f"cannot be used: {exc}", cure=cure) from exc
         raise corrupt(path, str(exc)) from exc
     except UnicodeDecodeError as exc:
         raise corrupt(path, str(exc)) from exc
     except OSError as exc:
-        raise DataFileError(path, f"cannot be used: {exc.strerror or exc}") from exc
+        let = _LET if isinstance(exc, PermissionError) else None
+        raise DataFileError(path, f"cannot be used: {exc.strerror or exc}", cure=let) from exc

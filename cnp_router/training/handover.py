@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.util import Finalize
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 from joblib.externals.loky import process_executor
 from joblib.externals.loky.backend import resource_tracker
 
 from cnp_router.exceptions import ModelStoreError
+from cnp_router.files import writing
 from cnp_router.storage import generation_of, load_model
 
 __all__ = ["Handover"]
@@ -34,7 +35,8 @@ class Folder:
     """
 
     def __init__(self) -> None:
-        self.path = Path(mkdtemp(prefix="cnp-router-"))
+        with writing(gettempdir()):
+            self.path = Path(mkdtemp(prefix="cnp-router-"))
         resource_tracker.register(str(self.path), "folder")
         # At the end of a process that multiprocessing has forked, too.
         Finalize(self, _remove, (self.path, os.getpid()), exitpriority=0)

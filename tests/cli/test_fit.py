@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ def test_a_catalog_alone(run, fits, sample):
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("Learned from  0 mashups over 149 APIs\n")
     assert fits[0][:2] == (sample.catalog, None)
+
+
+def test_whether_a_file_may_be_read_is_found_out_by_reading_it(run, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda place, mode: mode == os.F_OK)
+    assert run("fit", *FILES, "--output", "model").stderr.startswith("Error: model: cannot be")
+    assert run("recommend", "--model", "model", "rain").exit_code == 1
 
 
 def test_a_pattern_means_all_files_that_match(run, fits, sample):

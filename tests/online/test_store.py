@@ -766,6 +766,14 @@ class TestTheDiskFails:
                 store.observe(record)
         assert found(file) == IDS
 
+    def test_nothing_is_left_of_a_file_that_could_not_be_made(self, file, monkeypatch):
+        with monkeypatch.context() as broken:
+            broken.setattr(database, "_SCHEMA", ["CREATE nothing"])
+            with pytest.raises(CnpRouterError):
+                OnlineStore(file, [Tally()])
+        assert [each.name for each in file.parent.iterdir() if each.name.endswith("new")] == []
+        OnlineStore(file, [Tally()]).close()
+
     @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
     def test_an_observer_that_breaks_off(self, file, error):
         class Broken(Tally):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import threading
@@ -77,7 +78,7 @@ def test_an_encoder_goes_along(local_cluster, few, tmp_path):
     assert arrays(others, tmp_path / "b") == arrays(alone, tmp_path / "a")
 
 
-def test_an_encoder_that_cannot(local_cluster, few):
+def test_an_encoder_that_cannot(local_cluster, few, caplog):
     class Held:
         def __init__(self) -> None:
             self.lock = threading.Lock()
@@ -85,8 +86,15 @@ def test_an_encoder_that_cannot(local_cluster, few):
         def __call__(self, texts: list[str]) -> Any:
             return np.ones((len(texts), 2))
 
-    with pytest.raises(InputError, match="cannot be sent to other processes"):
+    said = (
+        r"cannot be sent to other processes: .* pickle .{,80} \(an encoder or a router of your own"
+    )
+    with pytest.raises(InputError, match=said):
         fit_router(few[0], scheduler=local_cluster.scheduler_address, encoder=Held())
+    assert not [r for r in caplog.records if r.levelno > logging.INFO]  # they show past requests
+    router = fit_router(few[0], encoder=Held())
+    with pytest.raises(InputError, match=said):
+        router.route_many(["rain"] * 1200, n_jobs=2)
 
 
 def test_a_catalog_alone(local_cluster, few, tmp_path):

@@ -361,6 +361,8 @@ class TestNotThere:
         if kind == "inside a file":
             place /= "model"
         cure = f"cnp-router fit --catalog FILE --output {shlex.quote(str(place))} makes one"
+        if kind == "a file":
+            cure = "give the folder of a model"
         assert refused(place, ModelNotFoundError) == f"{place}: no model there ({cure})"
 
     def test_a_name_that_no_file_can_have(self):
