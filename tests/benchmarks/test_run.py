@@ -193,7 +193,26 @@ def test_requests_for_several_things(folder, tmp_path):
         assert steps["whole only"]["read as several"] == 0
 
 
-NEW_TRACKS = ("planning", "coordination", "subagents", "reputation", "context", "models")
+def test_requests_that_quote(folder, tmp_path):
+    file = tmp_path / "quotations.json"
+    given = ("--data", folder, "--history", 120, "--limit", 30, "--json", file)
+    done = benchmark("quotations", *given)
+    assert (done.returncode, done.stderr) == (0, "")
+    (ways,) = json.loads(file.read_text())["splits"].values()
+    assert {figures["requests"] for figures in ways.values()} == {30}
+    assert ways["with another one quoted"]["F1"] > ways["the same without marks"]["F1"]
+    assert ways["quoted itself"] == ways["itself without marks"]
+
+
+NEW_TRACKS = (
+    "quotations",
+    "planning",
+    "coordination",
+    "subagents",
+    "reputation",
+    "context",
+    "models",
+)
 
 
 @pytest.mark.parametrize("track", NEW_TRACKS)
