@@ -199,20 +199,11 @@ def test_requests_that_quote(folder, tmp_path):
     done = benchmark("quotations", *given)
     assert (done.returncode, done.stderr) == (0, "")
     (ways,) = json.loads(file.read_text())["splits"].values()
-    assert {figures["requests"] for figures in ways.values()} == {30}
-    assert ways["with another one quoted"]["F1"] > ways["the same without marks"]["F1"]
+    assert {figures["requests"] for figures in ways.values()} == {19}  # without marks of their own
     assert ways["quoted itself"] == ways["itself without marks"]
 
 
-NEW_TRACKS = (
-    "quotations",
-    "planning",
-    "coordination",
-    "subagents",
-    "reputation",
-    "context",
-    "models",
-)
+NEW_TRACKS = ("planning", "coordination", "subagents", "reputation", "context", "models")
 
 
 @pytest.mark.parametrize("track", NEW_TRACKS)
