@@ -140,10 +140,6 @@ class Answerable(Part):
             level=(1 - share) * self.level + share * float(prior.level.at(n_mashups)),
         )
 
-    def evidence(self, word: TfidfEncoder, text: str, found: Candidates, p: Any) -> NDArray[Any]:
-        """Return the logarithms of what both judges say of a request, of shape (2,)."""
-        return np.asarray(self.evidences(said(word, [text]), [text], [found], [p])[0])
-
     def evidences(
         self,
         said: NDArray[Any],
@@ -162,12 +158,8 @@ class Answerable(Part):
         F = _fitting(found, probabilities, said[:, 2])
         return log_probabilities(self.says, self.fits, S, F)
 
-    def probability(self, evidence: NDArray[Any]) -> float:
-        """Return the probability that anything in the whole catalog serves it."""
-        return float(self.probabilities(evidence))
-
     def probabilities(self, evidence: NDArray[Any]) -> NDArray[Any]:
-        """Return the same for several requests: evidence is of shape (n_requests, 2)."""
+        """Return the probability that anything in the whole catalog serves each request."""
         return sigmoid(self.both.log_odds(evidence) + self.level)
 
 

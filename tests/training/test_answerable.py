@@ -5,7 +5,7 @@ import pytest
 
 from cnp_router import Api, Catalog, History, Mashup, fit_router, load_sample
 from cnp_router.datasets import load_out_of_scope
-from cnp_router.training.answerable import Answerable
+from cnp_router.training.answerable import Answerable, said
 from cnp_router.training.looks import looks
 from cnp_router.training.views import HistoryView
 from cnp_router.training.views.columns import Pairs
@@ -180,9 +180,8 @@ def test_it_is_plain_data(split):
     text = held_out[0].description
     (found,) = router.views.candidates(router.views.batch(router.encoders.encode([text])))
     p = np.linspace(0, 0.5, len(found.positions))
-    evidence = [
-        a.evidence(router.encoders.word, text, found, p) for a in (again, router.answerable)
-    ]
+    told = said(router.encoders.word, [text])
+    evidence = [a.evidences(told, [text], [found], [p]) for a in (again, router.answerable)]
     assert (evidence[0] == evidence[1]).all()
 
 
