@@ -14,7 +14,7 @@ from cnp_router.agents.next_act import NextAct, NextStep
 from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.plan_jobs import PlanJobs
 from cnp_router.catalog import Api
-from cnp_router.text import clauses, specification_text
+from cnp_router.text import clauses, specification_text, without_quotations
 
 __all__ = ["LEAST_MATCH", "OfflinePlans", "parts"]
 
@@ -71,6 +71,7 @@ class OfflinePlans:
         return {"thought": "", "tool": "", "inputs": {}, "done": True}
 
     def _nearest(self, text: str, apis: Iterable[Api]) -> Api | None:
+        text = without_quotations(text)
         scored = [(self.similarity(text, specification_text(api)), api) for api in apis]
         best = max(scored, key=lambda pair: pair[0], default=None)
         return None if best is None or best[0] < LEAST_MATCH else best[1]
@@ -78,5 +79,5 @@ class OfflinePlans:
 
 def parts(request: str) -> list[str]:
     """Return the smallest parts of a request, in order."""
-    found = clauses(request)
+    found = clauses(request, cut_quotations=False)
     return [part for part in found if not any(part != o and o in part for o in found)]

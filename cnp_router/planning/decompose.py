@@ -60,7 +60,7 @@ def decompose(
     guess = likely or LikelyApi(apis)
     tasks: list[str] = []
     last: str | None = None
-    for clause in _smallest(clauses(check_request(request))):
+    for clause in _smallest(clauses(check_request(request), cut_quotations=False)):
         api = guess(clause)
         if tasks and (api is None or api == last):
             tasks[-1] += f", {clause}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.records import instances
-from cnp_router.text import BM25, specification_text
+from cnp_router.text import BM25, specification_text, without_quotations
 
 __all__ = ["LikelyApi"]
 
@@ -39,7 +39,7 @@ class LikelyApi:
         self._index = BM25([specification_text(api) for api in self._apis])
 
     def __call__(self, text: str) -> str | None:
-        """Return the id of the likeliest API; None where no word fits."""
-        scores = self._index.scores(text)
+        """Return the id of the likeliest API; None where no word fits. Quotations do not count."""
+        scores = self._index.scores(without_quotations(text))
         best = int(scores.argmax())
         return self._apis[best].id if scores[best] > 0 else None

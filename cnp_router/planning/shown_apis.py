@@ -41,6 +41,8 @@ def shown_apis(executor: Executor, text: str, apis: Iterable[Api] | None = None)
         return known
     among = [api.id for api in known]
     chosen: dict[str, None] = {}
-    for routing in router.route_many(dict.fromkeys([text, *clauses(text)]), among=among):
+    for routing in router.route_many(
+        dict.fromkeys([text, *clauses(text, cut_quotations=False)]), among=among
+    ):
         chosen |= dict.fromkeys(routing.contractors)
     return tuple(executor.net.catalog[name] for name in chosen)

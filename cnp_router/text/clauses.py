@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from cnp_router.text.quotations import n_set_aside, put_back, set_aside
 from cnp_router.text.stop_words import STOP_WORDS
 from cnp_router.text.tokenise import MAX_CHARACTERS, pieces
 
@@ -71,7 +72,7 @@ _ASCII_SEPARATOR = re.compile(
 )
 
 
-def clauses(text: str) -> tuple[str, ...]:
+def clauses(text: str, *, cut_quotations: bool = True) -> tuple[str, ...]:
     """Return the parts of a text that may ask for something of their own.
 
     Each sentence, line or list item, and after it its own parts between conjunctions and commas
@@ -81,6 +82,9 @@ def clauses(text: str) -> tuple[str, ...]:
     Parameters
     ----------
     text : str
+    cut_quotations : bool, default=True
+        Whether what a text quotes at length (`set_aside`) is cut, too. If not, a quotation stays
+        whole with what it stands in.
 
     Returns
     -------
@@ -95,7 +99,12 @@ def clauses(text: str) -> tuple[str, ...]:
     ('明日の天気を調べて、地図に表示して。', '明日の天気を調べて', '地図に表示して。')
     >>> clauses("A map of Last.fm users, i.e. me")
     ('A map of Last.fm users, i.e. me',)
+    >>> clauses('Write "I am late, and it rains", then play jazz', cut_quotations=False)[1:]
+    ('Write "I am late, and it rains"', 'play jazz')
     """
+    if not cut_quotations:
+        rest, quotations = set_aside(text)
+        return tuple(put_back(part, quotations) for part in clauses(rest))
     found: list[str] = []
     for sentence in _joined(_parts(text), _SENTENCE):
         own = _joined(sentence, _COMMA)
@@ -233,7 +242,8 @@ def _few_words(text: str) -> float:
 
 def _words(text: str) -> float:
     """Return how many words it has; a stop word, or a character without spaces, is half a word."""
-    return sum(0.5 if len(word) == 1 or word in STOP_WORDS else 1 for word in pieces(text))
+    own = sum(0.5 if len(word) == 1 or word in STOP_WORDS else 1 for word in pieces(text))
+    return own + n_set_aside(text)
 
 
 def _joined(parts: Sequence[_Part], kind: int) -> list[list[_Part]]:

@@ -16,7 +16,7 @@ from cnp_router.history import History
 from cnp_router.routing import HeadScores, Scores
 from cnp_router.routing.eligible import Chosen, First
 from cnp_router.routing.head import is_in
-from cnp_router.text import content_words, without_quotations
+from cnp_router.text import without_quotations
 from cnp_router.training.answerable import Answerable, said
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
@@ -160,7 +160,7 @@ class Scoring:
         rows = [
             row
             for row, (text, rest) in enumerate(zip(read, around, strict=True))
-            if text != rest and any(content_words(rest)) and not len(self._again(requests[row]))
+            if text != rest and not len(self._again(requests[row]))
         ]
         if not rows:
             return read

@@ -10,6 +10,7 @@ from cnp_router.catalog import Api
 from cnp_router.exceptions import InputError
 from cnp_router.execution import Job, Plan
 from cnp_router.planning import data_flow, decompose, with_dependencies
+from cnp_router.planning.likely_api import LikelyApi
 from cnp_router.prediction import ParameterHints
 from cnp_router.trajectories import Step
 
@@ -234,6 +235,12 @@ def test_a_request_is_cut_where_another_api_begins():
     ]
     assert found.jobs[0].after == ("job-2",)
     assert [job.id for job in decompose("Will it rain?", ALL).jobs] == ["job-1"]
+
+
+def test_what_is_to_be_sent_makes_no_jobs():
+    text = 'Send a note: "Find the person Aiko, and will it rain in Nara?"'
+    assert [job.task for job in decompose(text, ALL).jobs] == [text]
+    assert LikelyApi(ALL)(text) == LikelyApi(ALL)("Send a note")
 
 
 @pytest.mark.parametrize("request_", ["", "  "])
