@@ -91,6 +91,7 @@ from cnp_router.exceptions import (
     CoordinationError as CoordinationError,
     DataFileError as DataFileError,
     DefinitionChangedError as DefinitionChangedError,
+    EmptyFileError as EmptyFileError,
     ExecutionError as ExecutionError,
     InfeasibleError as InfeasibleError,
     InputError as InputError,
