@@ -394,7 +394,8 @@ def warn_of_future_dates(mashups: Iterable[Mashup]) -> None:
     if late:
         _log.warning(
             "mashup %s has the date %s, which is still to come%s: requests without a date are "
-            "asked as of the newest one (correct it)",
+            "asked as of the newest one (correct it, or take it out of what was observed with "
+            "cnp-router forget --mashup)",
             shown(late[0].id),
             late[0].date,
             _and_more(late),

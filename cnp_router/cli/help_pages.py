@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -29,6 +30,18 @@ class Command(click.Command):
         super().__init__(*args, **options)
         self.examples = tuple(examples)
         self.sections = sections or {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; where the shell has written out a pattern, say so."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as exc:
+            files = [arg for arg in given if Path(arg).is_file()]
+            if "unexpected extra argument" not in exc.message or len(files) < 2:
+                raise
+            cure = "A pattern must be in quotation marks: the shell writes it out."
+            raise click.UsageError(f"{exc.message} {cure}", exc.ctx) from exc
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, in their groups if there are some."""

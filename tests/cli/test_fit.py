@@ -44,6 +44,15 @@ def test_a_catalog_alone(run, fits, sample):
     assert fits[0][:2] == (sample.catalog, None)
 
 
+def test_a_pattern_that_the_shell_has_written_out(run):
+    for name in ("part-0.jsonl", "part-1.jsonl"):
+        Path(name).write_bytes(Path("mashups.jsonl").read_bytes())
+    told = run("fit", *FILES[:2], "--history", "part-0.jsonl", "part-1.jsonl", "--output", "m")
+    assert told.exit_code == 2
+    assert "(part-1.jsonl) A pattern must be in quotation marks" in told.stderr
+    assert "quotation" not in run("fit", "--catalog", "apis.jsonl", "x", "--output", "m").stderr
+
+
 def test_whether_a_file_may_be_read_is_found_out_by_reading_it(run, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, mode: mode == os.F_OK)
     assert run("fit", *FILES, "--output", "model").stderr.startswith("Error: model: cannot be")

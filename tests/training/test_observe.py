@@ -652,7 +652,8 @@ class TestDatesToCome:
         both = self.mashups(self.soon, *self.years)
         said = (
             "mashup 'to come 9999-12-31' has the date 9999-12-31, which is still to come, and 1 "
-            "more: requests without a date are asked as of the newest one (correct it)"
+            "more: requests without a date are asked as of the newest one (correct it, "
+            "or take it out of what was observed with cnp-router forget --mashup)"
         )
         assert copy.copy(before).observe(both) == 3
         assert caplog.messages == [said]
@@ -674,6 +675,7 @@ class TestTheThreshold:
         assert len(told) == 200
         apart.observe(many[:-200])
         apart.decision = with_trees.decision
+        apart.recall_control = with_trees.recall_control
         apart.observe(many[-200:])
         assert at_once.decision.shift == apart.decision.shift != 0
         for mashup in later[:5]:
