@@ -67,7 +67,7 @@ def check_id(kind: str, value: object) -> str:
     in `RESERVED_IDS`.
     """
     if not isinstance(value, str) or not value.strip():
-        cure = f", write {str(value)!r}" if type(value) is int else ""
+        cure = ", write it as text" if type(value) is int else ""
         raise InputError(f"an id must be a non-blank string, got {shown(value)} ({kind}{cure})")
     name = value if value.isascii() else unicodedata.normalize("NFC", value)
     if name != name.strip():

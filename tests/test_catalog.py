@@ -43,7 +43,7 @@ class TestRead:
             ('{"id": null, "name": "Maps"}', "field 'id' is null (give it a value)"),
             (
                 '{"id": 7, "name": "Maps"}',
-                "an id must be a non-blank string, got 7 (API, write '7')",
+                "an id must be a non-blank string, got 7 (API, write it as text)",
             ),
             ('{"id": " ", "name": "Maps"}', "an id must be a non-blank string, got ' ' (API)"),
             ('{"id": "maps"}', "missing field 'name' (it has 'id')"),
@@ -312,7 +312,10 @@ class TestContractor:
         ("contractor_id", "message"),
         [
             (" ", r"^an id must be a non-blank string, got ' ' \(contractor\)$"),
-            (7, r"^an id must be a non-blank string, got 7 \(contractor, write '7'\)$"),
+            (
+                7,
+                r"^an id must be a non-blank string, got 7 \(contractor, write it as text\)$",
+            ),
         ],
     )
     def test_a_bad_id(self, catalog, contractor_id, message):

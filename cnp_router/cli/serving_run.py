@@ -154,6 +154,14 @@ def _search_log(file: Path) -> SearchLog:
         raise DataFileError(file, exc.problem, cure=cure) from exc
 
 
+class _ToldToEndError(KeyboardInterrupt):
+    """SIGTERM came. A SystemExit could be taken for that of a module that is just imported."""
+
+
+def _end(*_: object) -> None:
+    raise _ToldToEndError
+
+
 @dataclass(frozen=True)
 class Serving:
     """What each worker opens. It is pickled: it holds what was asked for, and no secret."""
@@ -178,9 +186,12 @@ class Serving:
             self._over_http()
             return
         # Until MCP takes it itself; so that what was opened is closed, from the first moment.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        with tempfile.TemporaryDirectory(prefix="cnp-router-") as folder:
-            asyncio.run(self._over_stdio(Path(folder)))
+        signal.signal(signal.SIGTERM, _end)
+        try:
+            with tempfile.TemporaryDirectory(prefix="cnp-router-") as folder:
+                asyncio.run(self._over_stdio(Path(folder)))
+        except _ToldToEndError:
+            sys.exit(0)
 
     @asynccontextmanager
     async def __call__(self, worker: Worker) -> AsyncIterator[Any]:

@@ -536,6 +536,17 @@ class TestStdio:
         assert (out, err.replace("Starting the sources of mcp.json ...\n", "")) == ("", "")
         assert nothing_is_left(folder)
 
+    def test_it_ends_while_a_module_is_imported(self, folder):
+        waits = "import sys, time\nprint('begun', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
+        (folder / "garden.py").write_text(waits + TOOLS)
+        with started(folder, "--sources", "mcp.json") as server:
+            said = [server.process.stderr.readline() for _ in range(2)]
+            assert said == ["Starting the sources of mcp.json ...\n", "begun\n"]
+            server.process.terminate()
+            assert server.process.wait(20) == 0
+            assert server.process.stderr.read() == ""
+        assert nothing_is_left(folder)
+
 
 class TestUsage:
     @pytest.mark.parametrize("example", serve.examples)
