@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks import data
 from benchmarks.report import environment, heading, number, table
 from cnp_router.evaluation.metrics import Ranking, means, set_scores
+from cnp_router.exceptions import InputError
 from cnp_router.history import History, Mashup
 from cnp_router.routing import Router
 from cnp_router.training import LearnedRouter, fit_router
@@ -85,7 +86,11 @@ def measure(
 
 def _other(own: Mashup, others: list[Mashup]) -> Mashup:
     """Return the first that nothing serves that the own one needs."""
-    return next(other for other in others if not {*other.apis} & {*own.apis})
+    for other in others:
+        if not {*other.apis} & {*own.apis}:
+            return other
+    problem = f"no other request to quote in mashup {own.id!r}"
+    raise InputError(f"{problem}: all need the same APIs (give more, or a larger --limit)")
 
 
 def _asked(router: Router, frame: str, own: Mashup, other: Mashup) -> dict[str, float]:

@@ -444,7 +444,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         missing = isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError)
         if missing or not os.path.lexists(folder / MANIFEST):
             name = str(folder) if str(folder).isprintable() else repr(str(folder))
-            is_file = folder.is_file()
+            is_file = os.path.isfile(folder)  # noqa: PTH113  (a Path's raises at a name too long)
             cure = "give the folder of a model" if is_file else how_to_fit(folder)
             raise ModelNotFoundError(f"{name}: no model there ({cure})") from exc
         raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -37,8 +37,9 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as exc:
-            files = [arg for arg in given if Path(arg).is_file()]
-            if "unexpected extra argument" not in exc.message or len(files) < 2:
+            # A request may be longer than any name of a file, at which a Path's own method raises.
+            files = filter(os.path.isfile, given)
+            if "unexpected extra argument" not in exc.message or len(list(files)) < 2:
                 raise
             cure = "A pattern must be in quotation marks: the shell writes it out."
             raise click.UsageError(f"{exc.message} {cure}", exc.ctx) from exc

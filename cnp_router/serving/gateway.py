@@ -386,8 +386,9 @@ class Gateway:
 
         def begin() -> None:
             nonlocal begun
+            assert search_id is not None
             begun = self.log.begin(
-                *(search_id or "", client.name, api.id),
+                *(search_id, client.name, api.id),
                 None if self._caller.is_confidential(api.id) else inputs,
                 since=self._since,
                 within=self.settings.longest_call,

@@ -201,6 +201,8 @@ def test_requests_that_quote(folder, tmp_path):
     (ways,) = json.loads(file.read_text())["splits"].values()
     assert {figures["requests"] for figures in ways.values()} == {19}  # without marks of their own
     assert ways["quoted itself"] == ways["itself without marks"]
+    alone = benchmark("quotations", "--data", folder, "--history", 120, "--limit", 1)
+    assert alone.stderr.startswith("Error: no other request to quote in mashup ")
 
 
 NEW_TRACKS = ("planning", "coordination", "subagents", "reputation", "context", "models")

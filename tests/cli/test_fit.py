@@ -53,6 +53,12 @@ def test_a_pattern_that_the_shell_has_written_out(run):
     assert "quotation" not in run("fit", "--catalog", "apis.jsonl", "x", "--output", "m").stderr
 
 
+def test_a_request_that_is_longer_than_a_name_of_a_file(run):
+    told = run("recommend", "--model", "m", "rain " * 1_000, "more")
+    assert told.exit_code == 2
+    assert "Got unexpected extra argument (more)" in told.stderr
+
+
 def test_whether_a_file_may_be_read_is_found_out_by_reading_it(run, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, mode: mode == os.F_OK)
     assert run("fit", *FILES, "--output", "model").stderr.startswith("Error: model: cannot be")

@@ -365,6 +365,11 @@ class TestNotThere:
             cure = "give the folder of a model"
         assert refused(place, ModelNotFoundError) == f"{place}: no model there ({cure})"
 
+    def test_a_name_that_is_too_long(self):
+        assert refused("a" * 5_000, ModelNotFoundError).startswith(
+            "a" * 5_000 + ": no model there ("
+        )
+
     def test_a_name_that_no_file_can_have(self):
         message = refused("a\0b", ModelNotFoundError)
         cure = "cnp-router fit --catalog FILE --output DIR makes one"
