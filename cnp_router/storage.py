@@ -70,7 +70,7 @@ __all__ = [
 
 T = TypeVar("T")
 FORMAT = "cnp-router model"
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 MANIFEST, STATE, LOCK = "manifest.json", "state.json", "lock"
 MAX_WAIT = 60.0  # seconds for another process that saves
 

@@ -4,6 +4,7 @@ from cnp_router.text.bm25 import BM25
 from cnp_router.text.boilerplate import Boilerplate
 from cnp_router.text.clauses import clauses, cuts, quarters
 from cnp_router.text.describe import specification_text
+from cnp_router.text.links import mask_links
 from cnp_router.text.quotations import without_quotations
 from cnp_router.text.sparse_rows import (
     GrowingRows,
@@ -42,6 +43,7 @@ __all__ = [
     "evenly",
     "is_unspaced",
     "longer",
+    "mask_links",
     "pieces",
     "placed_words",
     "quarters",

@@ -35,7 +35,7 @@ MAX_CHARACTERS = 2_000
 _REMEMBERED = 2_048  # texts: those that are looked at together, and their clauses
 
 # Thai, Lao, Myanmar, Khmer, and the characters and syllables of Chinese and Japanese.
-_UNSPACED = (
+UNSPACED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
     "\u3005-\u3007\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U000323af"
@@ -46,12 +46,12 @@ _MARKS = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
     "\u0670\u0900-\u0963\u0966-\u0dff\u0f71-\u0fbc"
 )
-_LETTER, _LETTER_OF_NAME = rf"[^\W{_UNSPACED}]", rf"[^\W_{_UNSPACED}]"
-_TOKEN = re.compile(rf"[{_UNSPACED}]+|{_LETTER}(?:{_LETTER}|[{_MARKS}])*")
-_PIECE = re.compile(rf"[{_UNSPACED}]|{_LETTER_OF_NAME}(?:{_LETTER_OF_NAME}|[{_MARKS}])*")
+_LETTER, _LETTER_OF_NAME = rf"[^\W{UNSPACED}]", rf"[^\W_{UNSPACED}]"
+_TOKEN = re.compile(rf"[{UNSPACED}]+|{_LETTER}(?:{_LETTER}|[{_MARKS}])*")
+_PIECE = re.compile(rf"[{UNSPACED}]|{_LETTER_OF_NAME}(?:{_LETTER_OF_NAME}|[{_MARKS}])*")
 # The same of ASCII alone, several times faster.
 _ASCII_TOKEN, _ASCII_PIECE = re.compile(r"\w+", re.ASCII), re.compile(r"[^\W_]+", re.ASCII)
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _BOUNDARY = re.compile(
     r"_+|(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z]{2})(?=[0-9])"
 )

@@ -19,6 +19,7 @@ from cnp_router.text import (
     blocks,
     content_words,
     evenly,
+    mask_links,
     rows_between,
 )
 from cnp_router.text.kernels import dense_times, first_columns
@@ -31,6 +32,7 @@ __all__ = [
     "UNKNOWN",
     "EncodedRequests",
     "Encoders",
+    "as_read",
     "encode_chunk",
 ]
 
@@ -106,7 +108,7 @@ class Encoders(Part):
 
     The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
     They are of the first `n_projected` words: those that came later are no part of the space.
-    Requests are read without the `boilerplate`.
+    Requests are read without the `boilerplate`, and links masked (`as_read`).
     """
 
     word: TfidfEncoder
@@ -242,10 +244,6 @@ class Encoders(Part):
         vectors = _vectors(self.dense, texts)
         return EncodedRequests(list(texts), word, character, days.astype(np.float32), vectors)
 
-    def without_boilerplate(self, requests: Iterable[str]) -> list[str]:
-        """Return what is read of requests."""
-        return [self.boilerplate.without(request) for request in requests]
-
     def reworded(self, requests: EncodedRequests) -> EncodedRequests:
         """Return requests that were encoded before these knew their words."""
         return replace(requests, word=self.word.transform(requests.texts))
@@ -267,6 +265,11 @@ class Encoders(Part):
     def for_chunks(self) -> Encoders:
         """What `encode_chunk` needs of them: less to send to another process."""
         return replace(self, projection=self.projection[:, :0].copy(), dense=None)
+
+
+def as_read(requests: Iterable[str], boilerplate: Boilerplate) -> list[str]:
+    """Return what is read of requests: neither boilerplate nor where links lead to."""
+    return [mask_links(boilerplate.without(request)) for request in requests]
 
 
 def encode_chunk(

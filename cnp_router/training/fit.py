@@ -25,6 +25,7 @@ from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import filled, has_dates, history_days, matrix_of_ones
 from cnp_router.training.decision import judged
 from cnp_router.training.dense_encoder import DenseEncoder, Encoder
+from cnp_router.training.encoders import as_read
 from cnp_router.training.examples import Fold, Past, all_looks, whole_views
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.manner import Texts, fitted_manner
@@ -144,7 +145,7 @@ def _fit(
     dated = has_dates(days)
     asked, used = history.texts, [mashup.apis for mashup in history]
     boilerplate = Boilerplate.of(asked, used, len(catalog))
-    read = [boilerplate.without(text) for text in asked]
+    read = as_read(asked, boilerplate)
     said = Said.of(read, used)
     n = said.n_records  # who repeats a request tells nothing new
     splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)

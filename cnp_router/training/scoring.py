@@ -23,7 +23,7 @@ from cnp_router.training.completion import Completion
 from cnp_router.training.compound import Compound, most_doubt, prior_log_odds, read
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.decision import Decision
-from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders, as_read
 from cnp_router.training.lost import share_lost
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
@@ -150,12 +150,12 @@ class Scoring:
             )
 
     def _read(self, requests: Sequence[str], days: NDArray[Any]) -> list[str]:
-        """Return what is read of some requests: without boilerplate, and without what they quote.
+        """Return what is read of some requests (`as_read`), and that without what they quote.
 
         What is quoted is read where what stands around it seems to ask for nothing that there is,
         and where the same was asked before.
         """
-        read = self.encoders.without_boilerplate(requests)
+        read = as_read(requests, self.encoders.boilerplate)
         around = [without_quotations(text) for text in read]
         rows = [
             row
