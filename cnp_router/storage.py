@@ -129,7 +129,8 @@ def save_model(
         problem = exc.problem if exc.path == folder else f"{exc.path.name}: {exc.problem}"
         raise DataFileError(path, problem, line=exc.line, cure=exc.cure) from exc
     except OSError as exc:
-        said, cure = _reason(exc), "make room" if exc.errno == errno.ENOSPC else None
+        is_full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        said, cure = _reason(exc), "make room" if is_full else None
         if exc.errno is None:  # numpy does not say why
             said = "not all of it could be written"
             cure = "make room: the disk may be full, or a limit on the size of files be reached"

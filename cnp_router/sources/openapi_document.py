@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,12 @@ from cnp_router.exceptions import (
 )
 from cnp_router.files import as_path, reason
 from cnp_router.sources.openapi_schema import resolve
-from cnp_router.sources.openapi_text import MAX_BYTES, DocumentError, parse_document
+from cnp_router.sources.openapi_text import (
+    MAX_BYTES,
+    BrokenReferenceError,
+    DocumentError,
+    parse_document,
+)
 
 __all__ = [
     "METHODS",
@@ -85,14 +90,23 @@ class Document:
         """Its security schemes by name; some may be references."""
         return (self.root.get("components") or {}).get("securitySchemes") or {}
 
-    def operations(self) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-        """Yield method (in lower case), path, operation and path item."""
+    def operations(
+        self, leave_out: Callable[[str, str], object]
+    ) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+        """Yield method (in lower case), path, operation and path item.
+
+        `leave_out` is told which path has a reference that cannot be followed, and why.
+        """
         for path, value in (self.root.get("paths") or {}).items():
             if path.startswith("x-"):
                 continue
             if not path.startswith("/"):
                 raise DocumentError(f"the path {shown(path)} does not begin with '/'")
-            item = resolve(self.root, value)[0]
+            try:
+                item = resolve(self.root, value)[0]
+            except BrokenReferenceError as exc:
+                leave_out(path, str(exc))
+                continue
             if not isinstance(item, dict):
                 raise DocumentError(f"what stands under the path {shown(path)} is no path item")
             for method in (*METHODS, *_NEWER):

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An operation that cannot be used, and why."""
+    """An operation that cannot be used, or all of a path, and why."""
 
     operation: str
     why: str
@@ -76,14 +76,14 @@ class Operations:
         self._reader = InputReader(document, keys, {name.lower() for name in headers})
         self.left_out: list[LeftOut] = []
         self.by_id: dict[str, Operation] = {}
-        found = list(document.operations())
+        found = list(document.operations(self._leave_out))
         for tool, (method, path, raw, item) in zip(self._tools(found), found, strict=True):
             where = f"{method.upper()} {path}"
             try:
                 operation = self._operation(tool, method, path, raw, item)
                 self.by_id[operation.api.id] = operation
             except UnusableError as exc:
-                self.left_out.append(LeftOut(where, str(exc)))
+                self._leave_out(where, str(exc))
             except InputError as exc:
                 raise DocumentError(f"{where}: {exc}") from exc
             except DocumentError as exc:
@@ -92,6 +92,9 @@ class Operations:
             first = self.left_out[0] if self.left_out else None
             said = f": {first.operation}, {first.why}" if first else ""
             raise DocumentError(f"no operation that can be used{said}")
+
+    def _leave_out(self, where: str, why: str) -> None:
+        self.left_out.append(LeftOut(where, why))
 
     def _tools(self, found: list[tuple[str, str, Json, Json]]) -> list[str]:
         """Return the names of all operations: their ids, or made of method and path.

@@ -181,6 +181,15 @@ def test_what_is_not_reached_may_lead_anywhere(tmp_path):
     assert len(run(OpenApiSource("it", document).apis())) == 1
 
 
+@pytest.mark.parametrize("place", ["other.yaml#/b", "#/components/pathItems/b", "#/paths/~1b"])
+def test_a_path_item_that_leads_nowhere_costs_its_operations(place):
+    source = OpenApiSource("it", paths(a={"get": OK}, b={"$ref": place}))
+    with pytest.warns(UserWarning, match="left out ./b: the reference"):
+        (api,) = run(source.apis())
+    assert api.id == "it__ok"
+    assert [each.operation for each in source.left_out] == ["/b"]
+
+
 @pytest.mark.parametrize(
     "broken",
     [
