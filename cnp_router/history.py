@@ -138,7 +138,7 @@ def parse_mashup(record: Record) -> Mashup:
 
 
 def _bare(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()
 
 
 def _id(mashup: Mashup) -> tuple[str, ...]:

@@ -21,15 +21,15 @@ __all__: list[str] = []
 def inputs_untouched(router: Router, request: str) -> None:
     """Check that neither arguments nor answers given earlier are changed."""
     known = [*some(router), STRANGER]
-    costs = dict.fromkeys(router.apis, 2.0)
-    before_known, before_costs, apis = list(known), dict(costs), tuple(router.apis)
+    select = MaxCost(3.0, dict.fromkeys(router.apis, 2.0))
+    before_known, before_costs, apis = list(known), dict(select.costs or {}), tuple(router.apis)
     scores = router.score(request, known)
     before = scores.probabilities.copy()
-    router.decide(request, scores, known, select=MaxCost(3.0, costs))
-    router.route(request, known, select=MaxCost(3.0, costs))
+    router.decide(request, scores, known, select=select)
+    router.route(request, known, select=select)
     router.score("something else")
     require(known == before_known, "the list of known APIs was changed")
-    require(costs == before_costs, "the costs of a rule were changed")
+    require(select.costs == before_costs, "the costs of a rule were changed")
     require(
         np.array_equal(scores.probabilities, before, equal_nan=True),
         "scores that had been given were changed later",

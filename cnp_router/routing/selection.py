@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cnp_router.exceptions import InputError
-from cnp_router.records import check_instance, check_number, shown
+from cnp_router.records import check_id, check_instance, check_number, shown
 from cnp_router.routing.expected_f1 import expected_f1_size
 from cnp_router.routing.head import TOLERANCE
 from cnp_router.routing.recall import RecallControl
@@ -219,13 +219,16 @@ class MaxCost(SelectionRule):
         limit = check_number("the limit of a MaxCost", self.limit, 0, ends=False)
         object.__setattr__(self, "limit", limit)
         costs = {} if self.costs is None else check_instance("costs", self.costs, Mapping)
-        for name, cost in costs.items():
-            check_number(f"the cost of {shown(name)}", cost, 0, ends=False)
+        kept = {
+            check_id("API", name): check_number(f"the cost of {shown(name)}", cost, 0, ends=False)
+            for name, cost in costs.items()
+        }
+        object.__setattr__(self, "costs", kept)
 
     def choose(self, ranked: Ranked) -> Iterable[int]:
         """Return what fits, the best per unit of cost first."""
-        given = self.costs or {}
-        costs = np.array([float(given.get(api, 1.0)) for api in ranked.apis])
+        assert self.costs is not None  # since it was made
+        costs = np.array([self.costs.get(api, 1.0) for api in ranked.apis])
         spent, chosen = 0.0, []
         for place in np.argsort(-ranked.probabilities / costs, kind="stable"):
             if spent + costs[place] <= self.limit:

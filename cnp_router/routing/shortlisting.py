@@ -7,6 +7,7 @@ import datetime
 import itertools
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from unicodedata import normalize
 
 from cnp_router.exceptions import InputError
 from cnp_router.records import check_number, shown, string_tuple
@@ -87,7 +88,7 @@ def shortlist(
     Shortlist('sms', 'maps')
     """
     most = check_number("k", k, 1, 10**6, whole=True)
-    kept = tuple(dict.fromkeys(string_tuple("always", always)))
+    kept = tuple(dict.fromkeys(normalize("NFC", api) for api in string_tuple("always", always)))
     if len(kept) > most:
         raise InputError(f"{len(kept)} APIs are always shown, and k is {most} (raise k)")
     routing = router.route(

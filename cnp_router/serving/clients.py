@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from cnp_router.exceptions import DataFileError, InputError, shown
 from cnp_router.files import as_path, read_json
@@ -60,8 +61,8 @@ class Client:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", check_user(self.name))
         if self.among is not None:
-            object.__setattr__(self, "among", string_tuple("among", self.among))
-        object.__setattr__(self, "exclude", string_tuple("exclude", self.exclude))
+            object.__setattr__(self, "among", _patterns("among", self.among))
+        object.__setattr__(self, "exclude", _patterns("exclude", self.exclude))
         check_flag("allow_write", self.allow_write)
 
     def may_see(self, api: str) -> bool:
@@ -69,6 +70,11 @@ class Client:
         if self.among is not None and not any(fnmatchcase(api, each) for each in self.among):
             return False
         return not any(fnmatchcase(api, each) for each in self.exclude)
+
+
+def _patterns(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns of ids in the normal form that ids have."""
+    return tuple(normalize("NFC", each) for each in string_tuple(name, given))
 
 
 class Clients:

@@ -336,7 +336,7 @@ class Gateway:
                 reputation = None if self.teaching is None else self.teaching.reputation
                 asked = (self.router, query, most, seen, reputation, client.name, explain)
                 found = await self._in(self._routing, find, *asked)
-                search = self._answer(search_id, acted, client, *found)
+                search = self._answer(search_id, acted, seen, *found)
                 span.set(
                     cnp_router__fits=search.fits,
                     cnp_router__confidence=search.confidence,
@@ -363,13 +363,13 @@ class Gateway:
         self,
         search_id: str,
         acted: bool,
-        client: Client,
+        seen: Mapping[str, Api],
         routing: Routing,
         found: tuple[FoundTool, ...],
     ) -> Search:
         if acted:
             return Search(search_id, routing.request, routing, found)
-        shown = islice(self._tools.of(client).values(), self.settings.most_shown)
+        shown = islice(seen.values(), self.settings.most_shown)
         tools = tuple(FoundTool(api, None) for api in shown)
         return Search(search_id, routing.request, routing, tools, acted=False)
 

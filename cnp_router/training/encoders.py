@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,8 +269,11 @@ class Encoders(Part):
 
 
 def as_read(requests: Iterable[str], boilerplate: Boilerplate) -> list[str]:
-    """Return what is read of requests: neither boilerplate nor where links lead to."""
-    return [mask_links(boilerplate.without(request)) for request in requests]
+    """Return what is read of requests: neither boilerplate nor where links lead to.
+
+    In Unicode's normal form C, as the boilerplate is.
+    """
+    return [mask_links(boilerplate.without(normalize("NFC", each))) for each in requests]
 
 
 def encode_chunk(

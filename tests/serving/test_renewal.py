@@ -17,7 +17,7 @@ from cnp_router import Api, Catalog, Forgetting, Mashup, fit_router, load_router
 from cnp_router.exceptions import InputError, ModelStoreError
 from cnp_router.history import History
 from cnp_router.online import OnlineStore
-from cnp_router.serving import Gateway, LoggedSearch, Renewal, SearchLog, Teaching
+from cnp_router.serving import Gateway, GatewaySettings, LoggedSearch, Renewal, SearchLog, Teaching
 from cnp_router.serving.logged import LoggedCall
 
 SNOW = Api("sky__snow", "snow", "Forecasts how deep the snow is on a mountain.", (), None, "reads")
@@ -90,7 +90,8 @@ def test_answers_come_from_the_new_model_and_none_is_dropped(folder):
                     for n in (5, 6, 7)]  # fmt: skip
 
 
-def test_what_was_asked_before_is_answered_by_the_old_one(folder):
+@pytest.mark.parametrize("share", [1.0, 0.0])
+def test_what_was_asked_before_is_answered_by_the_old_one(folder, share):
     begun, release = threading.Event(), threading.Event()
 
     class Slow:
@@ -105,7 +106,7 @@ def test_what_was_asked_before_is_answered_by_the_old_one(folder):
             return type(self.router)._scores_many(self.router, request, known, dates)
 
     async def main():
-        async with alone(folder) as (door, _):
+        async with alone(folder, settings=GatewaySettings(share=share)) as (door, _):
             old = door.router
             old._scores_many = Slow(old)
             asked = asyncio.create_task(door.search("rain"))
@@ -116,10 +117,15 @@ def test_what_was_asked_before_is_answered_by_the_old_one(folder):
             await asyncio.sleep(0.05)
             assert not asked.done()
             release.set()
-            return (await asked).routing.n_apis, (await later).routing.n_apis
+            return await asked, await later
 
+    before, after = run(main())
     # Of the old one's APIs, those that are there for the client when it asked.
-    assert run(main()) == (4, 2)
+    assert (before.routing.n_apis, after.routing.n_apis) == (4, 2)
+    shown = [{tool.api.id for tool in each.tools} for each in (before, after)]
+    assert SNOW.id not in shown[0]
+    if not share:  # all that there is for the client
+        assert shown == [{api.id for api in APIS}, {RAIN.id, SNOW.id}]
 
 
 def test_a_model_that_cannot_be_opened_leaves_the_old_one(folder, caplog):
