@@ -71,6 +71,7 @@ class _Certain:
         self.task = task
         self.said = (Said(task.job or task.request), Said(task.request))
         known = parameters_of(task.api)
+        self.names = {parameter.name for parameter in known}
         self.open = [parameter for parameter in known if parameter.name not in task.given]
         self.inputs: dict[str, Any] = {}
 
@@ -100,9 +101,10 @@ class _Certain:
         self.open.remove(parameter)
 
     def named(self, parameter: Parameter) -> Iterator[Any]:
-        words = split_identifier(parameter.name).replace("-", " ").lower()
+        words = _spaced(parameter.name)
+        others = {form for name in self.names - {parameter.name} for form in (name, _spaced(name))}
         for said in self.said:
-            texts = said.beside(parameter.name) or said.beside(words)
+            texts = said.beside(parameter.name, others) or said.beside(words, others)
             values = [v for v in (_typed(text, parameter.schema) for text in texts) if v != ()]
             if values:
                 yield from values
@@ -126,7 +128,12 @@ class _Certain:
             yield {"$from": job, "path": path}
 
     def meant(self, parameter: Parameter, results: Outlines, least: int) -> list[tuple[str, str]]:
-        """Return the fields of results that a parameter means."""
+        """Return the fields of results that a parameter means.
+
+        An amount is none of theirs where the request says a number: it may be this one.
+        """
+        if "number" in types_of(parameter.schema) and any(said.of("number") for said in self.said):
+            return []
         return [
             (name, entry["path"])
             for name, entries in results.items()
@@ -227,8 +234,12 @@ class _Certain:
                 self.take(parameter, self.task.job or self.task.request)
 
 
+def _spaced(name: str) -> str:
+    return split_identifier(name).replace("-", " ").lower()
+
+
 def _words(name: str) -> frozenset[str]:
-    return frozenset(split_identifier(name).replace("-", " ").lower().split())
+    return frozenset(_spaced(name).split())
 
 
 def _each(value: Any) -> list[Any]:

@@ -6,6 +6,7 @@ nothing out of a result; what it plans says nothing about what a language model 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,10 +16,12 @@ from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.plan_jobs import PlanJobs
 from cnp_router.catalog import Api
 from cnp_router.text import clauses, specification_text, without_quotations
+from cnp_router.text.prohibition import forbids, only_asks
 
 __all__ = ["LEAST_MATCH", "OfflinePlans", "parts"]
 
 MOST_JOBS = 6
+_GIVES = re.compile(r"[^\W\d][\w-]*\s*[:=]\s*\S")  # "amount: 5"
 LEAST_MATCH = 0.05  # cosine from which a tool is said to do a part of a request
 
 
@@ -43,15 +46,24 @@ class OfflinePlans:
         """Make a job of each part of the request: the nearest tool does it, after the one before.
 
         Where there is a state to work on, the tool is left to the executor. In a revision, only
-        parts that failed come again, without the tools that failed them.
+        parts that failed come again, by other tools that read where one that reads failed: what
+        is alike may do the opposite. A request that says what is not to be done stays whole.
         """
-        wanted = [each.task for each in task.failed] if task.failed else parts(task.request)
-        tried = {each.task: each.api for each in task.failed}
+        reads = [api for api in task.apis if api.effects == "reads"]
+        if task.failed:
+            tried = {each.task: each.api for each in task.failed}
+            left = {
+                part: [api for api in reads if api.id != own]
+                for part, own in tried.items()
+                if own is None or own in {api.id for api in reads}
+            }
+        else:
+            wanted = [task.request] if forbids(task.request) else parts(task.request)
+            left = {part: [*task.apis] for part in wanted[:MOST_JOBS] or [task.request]}
         before = len(task.done) + len(task.failed)
         jobs: list[dict[str, Any]] = []
-        for part in dict.fromkeys(wanted[:MOST_JOBS]) or [task.request]:
-            left = [api for api in task.apis if api.id != tried.get(part)]
-            api = None if task.state else self._nearest(part, left)
+        for part, apis in left.items():
+            api = None if task.state else self._nearest(part, apis)
             after = [jobs[-1]["id"]] if jobs else []
             name = f"job-{before + len(jobs) + 1}"
             job = {"id": name, "task": part, "api": api and api.id, "inputs": None, "after": after}
@@ -59,25 +71,49 @@ class OfflinePlans:
         return {"guideline": "", "jobs": jobs}
 
     def act(self, task: NextAct | NextStep) -> dict[str, Any]:
-        """Call the nearest tool that was not called yet and whose inputs are certain."""
+        """Call the tool that is nearest to a part of the job, if its inputs are certain.
+
+        In place of one that reads, the next one that reads may be called.
+        """
         called = {act.tool for act in (*task.history.before, *task.history.last)}
-        left = [api for api in task.apis if api.id not in called]
-        while (api := self._nearest(task.job, left)) is not None:
-            written = certain_inputs(FillInputs("", task.job, api))
-            if not written["missing"]:
-                inputs = written["inputs"]
-                return {"thought": "", "tool": api.id, "inputs": inputs, "done": False}
-            left.remove(api)
+        is_forbidden, is_question = forbids(task.job), only_asks(task.job)
+        for part in [task.job] if is_forbidden else parts(task.job):
+            left = list(task.apis)
+            while (api := self._nearest(part, left)) is not None and api.id not in called:
+                reads = api.effects == "reads"
+                may = reads or not (is_forbidden or (is_question and api.effects == "writes"))
+                written = certain_inputs(FillInputs("", task.job, api))
+                if not written["missing"] and may:
+                    inputs = written["inputs"]
+                    return {"thought": "", "tool": api.id, "inputs": inputs, "done": False}
+                left = [o for o in left if o is not api and reads and o.effects == "reads"]
         return {"thought": "", "tool": "", "inputs": {}, "done": True}
 
     def _nearest(self, text: str, apis: Iterable[Api]) -> Api | None:
-        text = without_quotations(text)
+        text = without_quotations(text, least_words=1)
         scored = [(self.similarity(text, specification_text(api)), api) for api in apis]
         best = max(scored, key=lambda pair: pair[0], default=None)
         return None if best is None or best[0] < LEAST_MATCH else best[1]
 
 
 def parts(request: str) -> list[str]:
-    """Return the smallest parts of a request, in order."""
+    """Return the smallest parts of a request, in order. One that gives a value stays with another.
+
+    Examples
+    --------
+    >>> parts("Book a table, name: Ann, then text her")
+    ['Book a table, name: Ann', 'text her']
+    """
     found = clauses(request, cut_quotations=False)
-    return [part for part in found if not any(part != o and o in part for o in found)]
+    smallest = [part for part in found if not any(part != o and o in part for o in found)]
+    joined: list[str] = []
+    place = 0
+    for part in smallest:
+        begin = request.find(part, place)
+        place = begin + len(part)
+        if joined and begin >= 0 and _GIVES.match(part):
+            start = request.rfind(joined[-1], 0, begin)
+            joined[-1] = request[start:place]
+        else:
+            joined.append(part)
+    return joined

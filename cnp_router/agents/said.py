@@ -6,7 +6,7 @@ import datetime
 import itertools
 import re
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,7 +21,8 @@ _QUOTED = r"\"([^\"\n]+)\"|“([^”\n]+)”|「([^」\n]+)」|`([^`\n]+)`|(?<!\
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?"
 # No part of a version, an address of the network or a fraction.
-_NUMBER = re.compile(r"(?<![\w./])-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9:/]|\.[0-9])")
+# Nor one with marks between its digits, which mean one thing here and another there.
+_NUMBER = re.compile(r"(?<![\w./])(?<![0-9],)-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?![0-9:/]|[.,][0-9])")
 # What stands within a value of one kind is not looked for in those after it.
 _KINDS = (
     ("url", re.compile(r"https?://[^\s\"'<>“”「」`]+")),
@@ -84,9 +85,12 @@ class Said:
         """Return the distinct values of a kind, in order."""
         return self.kinds[kind]
 
-    def beside(self, name: str) -> list[str]:
-        """Return what is said after a name and a colon or an equals sign."""
-        pattern = rf"(?<!\w){re.escape(name)}\s*[:=]\s*(?:{_QUOTED}|([^\s,;\"'][^,;\n]*))"
+    def beside(self, name: str, others: Iterable[str] = ()) -> list[str]:
+        """Return what is said after a name and a colon or an equals sign, up to another name."""
+        ends = "|".join(rf"\s{re.escape(other)}\s*[:=]" for other in others)
+        until = rf"(?!{ends})" if ends else ""
+        bare = rf"[^\s,;\"'](?:{until}(?:[^,;\n]|,(?=[0-9])))*"
+        pattern = rf"(?<!\w){re.escape(name)}\s*[:=]\s*(?:{_QUOTED}|({bare}))"
         found = re.finditer(pattern, self.text, re.IGNORECASE)
         return [next(part for part in match.groups() if part).strip() for match in found]
 

@@ -42,10 +42,9 @@ def echo_execution(execution: Execution, *more: tuple[str, str]) -> None:
 
 
 def changes(jobs: Iterable[JobReport], catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Return each call that changed something, or may have, and that no row of the table shows."""
+    """Return each call that changed something, or may have, with its inputs."""
     for job in jobs:
-        is_shown = job.state == "done" and not job.is_in_turns
-        for act in job.acts[:-1] if is_shown else job.acts:
+        for act in job.acts:
             failure = act.result.failure
             effects = catalog[act.api].effects if act.api in catalog else "unknown"
             if not act.attempts or effects == "reads" or (failure and failure.was_done == "no"):
@@ -77,6 +76,8 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     before = f", {resumed} of them before" if resumed else ""
     if execution.problem:
         yield "Broken off", execution.problem
+    for why in execution.passed_over:
+        yield "Left out", printable(why, _RESULT)
     for why in dict.fromkeys(job.lost for job in execution.jobs if job.lost):
         names = ", ".join(job.id for job in execution.jobs if job.lost == why)
         yield "Called directly", f"{names}: {printable(why, _RESULT)}"

@@ -53,6 +53,7 @@ class Doer:
         self.caller = caller
         self.reports = reports
         self.goal = ""
+        self.by_router = False  # whether no model chose who acts
         classes = getattr(means.sources, "classes", None)
         whose = means.user, journal.execution
         self.sharing = Sharing(means.context, reports, *whose, self._fetch, classes)
@@ -149,6 +150,7 @@ class Doer:
             {name: each.result for name, each in before.items() if each.result},
             apis={name: each.api for name, each in before.items() if each.api},
             offered=offered,
+            by_router=self.by_router,
         )
 
     async def _fetch(self, api: Api, inputs: Mapping[str, Any]) -> CallResult:

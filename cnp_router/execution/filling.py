@@ -30,7 +30,7 @@ from cnp_router.protocols.ledger import ModelCall
 from cnp_router.records import check_json
 from cnp_router.sources import CallResult
 from cnp_router.sources.input_check import input_check
-from cnp_router.text.prohibition import forbids
+from cnp_router.text.prohibition import forbids, only_asks
 
 __all__ = ["Filled", "Filler"]
 
@@ -43,8 +43,12 @@ _MOST_IN_ALL = 300
 _LEAST_ENTRIES = 5
 _MOST_OFFERED = 20  # of the outline of what is similar
 _FORBIDDEN = (
-    "the request says what is not to be done, which only a language model understands (say what is "
-    'to be done, give "inputs" in a plan, or use --llm)'
+    "the request says what is not to be done, or on what condition, which only a language model "
+    'understands (say what is to be done, give "inputs" in a plan, or use --llm)'
+)
+_ASKED = (
+    'the request only asks, and this changes something (say what is to be done, give "inputs" in a '
+    "plan, or use --llm)"
 )
 # What a schema says of an object as a whole can be judged only when all of it is there.
 _OF_THE_WHOLE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "minProperties"}
@@ -123,6 +127,7 @@ class Filler:
         *,
         apis: Mapping[str, str] | None = None,
         offered: Mapping[str, CallResult] | None = None,
+        by_router: bool = False,
     ) -> Filled:
         """Return the inputs of the call that does a job.
 
@@ -140,6 +145,8 @@ class Filler:
             The id of the API that did each job; hints need it.
         offered : mapping of str to CallResult, optional
             What else may be referred to, by context id.
+        by_router : bool, default=False
+            Whether the router alone chose the API, and no model that reads the request.
 
         Raises
         ------
@@ -147,7 +154,8 @@ class Filler:
             If a required parameter stays open, the inputs do not fit, or the model gave no usable
             answer. The message quotes nothing of a result.
         """
-        return await _Filling(self, job, api, request, results, apis or {}, offered or {}).run()
+        filling = _Filling(self, job, api, request, results, apis or {}, offered or {})
+        return await filling.run(by_router)
 
     def asks(self, job: Job, api: Api) -> bool:
         """Whether somebody has to be asked for inputs: the job has none, or not all it needs."""
@@ -202,10 +210,14 @@ class _Filling:
             self.request, self.job.task, self.api, self.given, outlines, hints, context
         )
 
-    async def run(self) -> Filled:
-        acts = self.job.inputs is None and self.api.effects != "reads" and not self.is_understood
-        if acts and any(map(forbids, (self.job.task, self.request))):
-            raise self.error(_FORBIDDEN)
+    async def run(self, by_router: bool) -> Filled:
+        is_chosen = self.is_understood and not by_router
+        if self.job.inputs is None and self.api.effects != "reads" and not is_chosen:
+            said = self.job.task, self.request
+            if any(map(forbids, said)):
+                raise self.error(_FORBIDDEN)
+            if self.api.effects == "writes" and any(map(only_asks, said)):
+                raise self.error(_ASKED)
         wrong = self.misfit(self.given, whole=False)
         if wrong is not None:
             raise self.error(f"the inputs that the plan gives cannot be used: {wrong}")

@@ -251,6 +251,9 @@ class Execution:
         Rules that are not met, of what the jobs worked on.
     is_late : bool, default=False
         Whether it was broken off since the time of the settings was over.
+    passed_over : tuple of str, default=()
+        Where the router alone chose: what was awarded and not called, and parts of the request
+        that nothing was called for, and why.
 
     Examples
     --------
@@ -274,6 +277,7 @@ class Execution:
     failed: tuple[JobReport, ...] = ()
     unmet: tuple[str, ...] = ()
     is_late: bool = False
+    passed_over: tuple[str, ...] = ()
 
     @property
     def is_done(self) -> bool:
@@ -337,6 +341,7 @@ class Execution:
             "request": self.request,
             "done": self.is_done,
             "problem": self.problem,
+            "passed_over": list(self.passed_over),
             "levels": [[job.id for job in level] for level in plan.levels] if plan else [],
             "parallelism": plan.parallelism if plan else 0,
             "jobs": [job.to_dict() for job in self.jobs],

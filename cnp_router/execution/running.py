@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cnp_router import telemetry
@@ -19,6 +20,7 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.execution.approval import Approval, asked
+from cnp_router.execution.asked_for import asked_for, left_open
 from cnp_router.execution.awards import plan_of
 from cnp_router.execution.calling import Caller
 from cnp_router.execution.directed import Direct, Directed
@@ -29,7 +31,8 @@ from cnp_router.execution.job_runner import JobRunner
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.task_graph import Job, JobEnd, Plan, run_jobs
 from cnp_router.protocols import Protocol, Transcript
-from cnp_router.protocols.acting import Acting, Actor
+from cnp_router.protocols.acting import Acting, Actor, AwardedApi
+from cnp_router.routing.many import in_thread
 
 __all__ = ["Running"]
 
@@ -52,6 +55,7 @@ class Running:
         self.rounds: list[Acting | Transcript] = []
         self.problem = ""
         self.failed: list[JobReport] = []  # and planned anew
+        self.passed_over: tuple[str, ...] = ()
         self._lost = ""  # why the whole request is called directly
         self._limit = asyncio.timeout(means.settings.timeout)
         approve = None if means.approve is None else self._approve
@@ -269,6 +273,7 @@ class Running:
             tuple(each for each in self.failed if self.reports.get(each.id) is not each),
             self.unmet,
             self._limit.expired(),
+            self.passed_over,
         )
 
     @property
@@ -307,8 +312,15 @@ class _AllAwards:
             return
         groups = running.runner.alike(acting.awards)
         first = [group[0] for group in groups]
+        running.doer.by_router = not acting.n_called
+        if running.doer.by_router:
+            first = await self._asked_for(acting.request, first)
+            if not first:
+                running.problem = "nothing was called"
+                return
         plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
-        awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
+        by_award = {group[0].award: group for group in groups}
+        awards = {job.id: by_award[one.award] for job, one in zip(plan.jobs, first, strict=True)}
         how: By = self._by or ("award" if acting.n_called else "directed")
 
         async def run(job: Job) -> bool:
@@ -316,6 +328,17 @@ class _AllAwards:
             return is_done or await running.by_fallback(job)
 
         await running.work(plan, run)
+
+    async def _asked_for(self, request: str, awards: list[AwardedApi]) -> list[AwardedApi]:
+        """Return the awards that words ask for, and keep what is said of everything else."""
+        net = self._running.by.net
+        acting, why = asked_for(request, awards, net.catalog.__getitem__)
+        if net.parties.router is not None:
+            called = [each.api for each in acting]
+            find = partial(left_open, request, called, net.catalog, net.parties.router)
+            why += await in_thread(lambda: list(find()))
+        self._running.passed_over = tuple(why)
+        return acting
 
 
 class _OneAward:

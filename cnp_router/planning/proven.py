@@ -15,8 +15,8 @@ from cnp_router.execution import Job, Plan
 from cnp_router.files import alone, as_path, check_writable, read_jsonl, write_jsonl
 from cnp_router.forgetting import Forgetting
 from cnp_router.records import Record, check_number, check_request, check_user, shown
-from cnp_router.text import split_identifier
-from cnp_router.text.tokenise import content_words
+from cnp_router.text import content_words, split_identifier, words
+from cnp_router.text.prohibition import forbids, only_asks
 
 __all__ = ["PLANS_FILE", "Offer", "OfferPlan", "ProvenPlans", "likeness", "named_values"]
 
@@ -25,6 +25,9 @@ PLANS_FILE = "plans.jsonl"
 
 LEAST_LIKENESS = 0.9
 _KINDS = ("quoted", "url", "email", "datetime", "date", "time", "zone", "path", "number")
+# Function words that another plan comes of.
+_TURNING = "after all before except no none not only over under until without"
+_TURNS = frozenset(_TURNING.split())
 # Capitalised words, but not where a sentence begins.
 _NAME = re.compile(r"(?<=[^.!?\s]\s)[A-Z]\w+(?:\s[A-Z]\w+)*")
 
@@ -243,8 +246,12 @@ def likeness(before: str, now: str) -> float:
 
 def _offer(plan: Plan, request: str, score: float) -> Offer | None:
     """Return a plan with the values of now; None where these or the words do not fit it."""
+    if forbids(request) != forbids(plan.request) or only_asks(request) != only_asks(plan.request):
+        return None
     changed = _pairs(plan.request, request)
     one, other = _words(plan.request), _words(request)
+    if (one ^ other) & _TURNS:
+        return None
     said = list(_texts(plan))
     stand = {word for text in said for word in content_words(split_identifier(text))}
     if changed is None or stand & (one - other) or len(other - one) > len(one - other):
@@ -282,7 +289,10 @@ def _pairs(before: str, now: str) -> dict[str, Any] | None:
         come = [value for value in new[kind] if value not in values]
         if len(gone) != len(come):
             return None
-        pairs |= {str(value): other for value, other in zip(gone, come, strict=True)}
+        own = {str(value): other for value, other in zip(gone, come, strict=True)}
+        if [own.get(str(value), value) for value in values] != new[kind]:
+            return None  # what stays has another place
+        pairs |= own
     return pairs
 
 
@@ -291,7 +301,8 @@ def _words(text: str) -> set[str]:
     for values in named_values(text).values():
         for value in sorted(map(str, values), key=len, reverse=True):
             text = _whole(value).sub(" ", text)
-    return set(content_words(text))
+    turns = (word for word in words(text) if word in _TURNS)
+    return {*content_words(text), *turns}
 
 
 def _texts(plan: Plan) -> Iterator[str]:

@@ -352,7 +352,10 @@ def _stuck(turns: Sequence[AgentTurn]) -> str:
     same = (first.kind, first.tool, first.inputs)
     if any((turn.kind, turn.tool, turn.inputs) != same for turn in others):
         return ""
-    return f"the same answer {_MOST_IN_VAIN} times in a row, in vain ({first.kind})"
+    cure = ""
+    if first.kind == "early":
+        cure = ": nothing was found to call (is there a tool for it, and are all its inputs said?)"
+    return f"the same answer {_MOST_IN_VAIN} times in a row, in vain ({first.kind}){cure}"
 
 
 def _is_answer(work: _Job, wanted: WantedCall) -> bool:

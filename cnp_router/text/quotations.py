@@ -21,8 +21,8 @@ _QUOTED = re.compile(
 )
 
 
-def set_aside(text: str) -> tuple[str, list[str]]:
-    """Return a text with a placeholder for each quotation of four words or more, and these.
+def set_aside(text: str, *, least_words: int = _LEAST_WORDS) -> tuple[str, list[str]]:
+    """Return a text with a placeholder for each quotation of so many words or more, and these.
 
     A character of a script without spaces is half a word. Apostrophes, inches, marks that are not
     closed and values of JSON quote nothing. Nothing is set aside where nothing else is said.
@@ -42,7 +42,7 @@ def set_aside(text: str) -> tuple[str, list[str]]:
 
     def put(match: re.Match[str]) -> str:
         n_words = sum(0.5 if len(piece) == 1 else 1 for piece in pieces(match[0]))
-        if n_words < _LEAST_WORDS or len(found) == _MOST:
+        if n_words < least_words or len(found) == _MOST:
             return match[0]
         found.append(match[0])
         return chr(_FIRST + len(found) - 1)
@@ -63,7 +63,7 @@ def n_set_aside(rest: str) -> int:
     return 0 if rest.isascii() else len(_PLACE.findall(rest))
 
 
-def without_quotations(text: str) -> str:
+def without_quotations(text: str, *, least_words: int = _LEAST_WORDS) -> str:
     """Return a text without what it quotes (`set_aside`).
 
     Examples
@@ -73,5 +73,5 @@ def without_quotations(text: str) -> str:
     >>> without_quotations("Play 'Hotel California', don't shuffle")
     "Play 'Hotel California', don't shuffle"
     """
-    rest, found = set_aside(text)
+    rest, found = set_aside(text, least_words=least_words)
     return _PLACE.sub("“…”", rest) if found else text

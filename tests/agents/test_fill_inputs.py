@@ -169,6 +169,11 @@ class TestCertain:
                 {"limit": {"type": "integer"}, "city": TEXT},
                 {"limit": 7, "city": "Nara"},
             ),
+            (
+                "city: Nara limit: 7",
+                {"limit": {"type": "integer"}, "city": TEXT},
+                {"limit": 7, "city": "Nara"},
+            ),
             ('max results="9"', {"maxResults": {"type": "integer"}}, {"maxResults": 9}),
             ('Create "Bob"', {"name": TEXT}, {"name": "Bob"}),
             ("What is a monad?", {"query": TEXT}, {"query": "What is a monad?"}),
@@ -190,6 +195,10 @@ class TestCertain:
             ("Pay the customer of order 4711 his money back", {"amount": NUMBER}),
             ("A quay for a ship of 200 metres", {"quay": NUMBER}),
             ("Rooms 3 and 4", {"room": NUMBER}),
+            ("amount: 1.200,50", {"amount": NUMBER}),
+            ("amount: 1,200.50", {"amount": NUMBER}),
+            ("amount: 20,50", {"amount": NUMBER}),
+            ("The amount is 4,2", {"amount": NUMBER}),
             ("3 to 5 days", {"days": NUMBER}),
             ("Room 3, room 4", {"room": NUMBER}),
             ("For 3 room days", {"room_days": NUMBER, "room": NUMBER}),
@@ -250,6 +259,13 @@ class TestCertain:
         assert certain("x", {"count": TEXT}, results={"who": user}) == ({}, ["count"])
         twice = {"who": user, "whom": user}
         assert certain("x", known, results=twice) == ({}, ["userId"])
+
+    def test_an_amount_may_be_the_number_that_is_said(self):
+        invoice = [{"path": "/amount", "type": "number", "value": 120.5}]
+        reference = {"amount": {"$from": "i", "path": "/amount"}}
+        for request, inputs in (("Refund it", reference), ("Refund 20.50 of it", {})):
+            found = certain(request, {"amount": NUMBER}, results={"i": invoice})
+            assert found == (inputs, [] if inputs else ["amount"])
 
     def test_hints_that_held_in_half_of_the_calls(self):
         often = InputHint("place", "find", "result", "/#1", 2, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from hostile import HOSTILE, as_sent
@@ -21,11 +22,14 @@ from cnp_router.agents import (
     ask,
     offline_model,
 )
+from cnp_router.agents.offline_answers import TextSimilarity
+from cnp_router.agents.offline_plans import OfflinePlans
 from cnp_router.agents.prompts import short_specification
 from cnp_router.catalog import Api, Catalog
 from cnp_router.exceptions import ChatAnswerError
 from cnp_router.llm.schema import misfit
 from cnp_router.llm.tokens import estimate_request_tokens, estimate_tokens
+from cnp_router.text import specification_text
 
 TEXT = {"type": "string"}
 FIND = Api(
@@ -161,6 +165,10 @@ def tokens(value):
     return estimate_tokens(json.dumps(value, ensure_ascii=False))
 
 
+def offline_plans(apis):
+    return OfflinePlans(TextSimilarity([specification_text(api) for api in apis]))
+
+
 class TestOffline:
     """A stand-in: what it plans and does fits, is the same each time, and costs nothing."""
 
@@ -176,10 +184,39 @@ class TestOffline:
         plan = self.answer(PlanJobs("Find places on a map.", APIS, state={"free": 1}))
         assert [job.api for job in plan.jobs] == [None]
 
-    def test_a_revision_goes_elsewhere(self):
+    @pytest.mark.parametrize("other", ["reads", "writes", "unknown"])
+    @pytest.mark.parametrize("effects", ["reads", "writes", "unknown"])
+    def test_a_revision_goes_to_what_reads_in_place_of_what_reads(self, effects, other):
+        apis = replace(FIND, effects=effects), replace(FIND, id="atlas__find", effects=other)
         failed = (FailedJob("job-1", "Find places on a map.", "it failed", "maps__find"),)
-        plan = self.answer(PlanJobs("Find places on a map.", APIS, failed=failed))
-        assert [(job.id, job.api) for job in plan.jobs] == [("job-2", None)]
+        plans = offline_plans(apis)
+        jobs = plans.plan(PlanJobs("Find places on a map.", apis, failed=failed))["jobs"]
+        if effects != "reads":
+            assert jobs == []
+        else:
+            assert [job["api"] for job in jobs] == ["atlas__find" if other == "reads" else None]
+
+    @pytest.mark.parametrize("effects", ["reads", "writes", "unknown"])
+    def test_a_job_is_done_by_what_is_nearest_to_its_parts(self, effects):
+        near = "History of a patient", "Delete a patient for good"
+        number = {"properties": {"patient": {"type": "integer"}}, "required": ["patient"]}
+        apis = tuple(
+            Api(f"v__{n}", f"v{n}", said, parameters=number, effects=own)
+            for n, (said, own) in enumerate(zip(near, ("reads", effects), strict=True))
+        )
+        plans = offline_plans(apis)
+        called = []
+        for job in ("history of patient 17", "delete patient 17", "do not delete patient 17"):
+            tried = ()
+            while tool := plans.act(NextAct(job, apis, history=ShownHistory(tried)))["tool"]:
+                called.append((job.split()[0], tool))
+                tried = (*tried, TriedCall(tool, {}, "ok"))
+        expected = [("history", "v__0"), ("delete", "v__1")]
+        assert called == expected + [("do", "v__1")] * (effects == "reads")
+
+    def test_what_forbids_stays_whole(self):
+        request = "Find places on a map, then send a text message. Do not send it before noon."
+        assert [job.task for job in self.answer(PlanJobs(request, APIS)).jobs] == [request]
 
     def test_it_calls_what_is_certain_once_and_is_done(self):
         job = 'Find places on a map: "Kyoto"'

@@ -82,9 +82,29 @@ def test_other_values_stand_in_the_plan_and_are_listed(kept):
 def test_values_may_change_places(proven):
     inputs = {"from": "Osaka", "to": "Naha"}
     proven.keep(Plan("Fly from Osaka to Naha.", (Job("fly", api="air__fly", inputs=inputs),)))
-    offer = proven.near("Fly from Naha to Kobe.")
-    # Naha stays a value of both: who leaves and who arrives cannot be told apart by form alone.
-    assert offer is None or set(offer.changed) == {("Osaka", "Kobe")}
+    # Naha is a value of both, and has another place.
+    assert proven.near("Fly from Naha to Kobe.") is None
+    assert proven.near("Fly from Naha to Osaka.") is None
+    assert proven.near("Fly from Kobe to Naha.").plan.jobs[0].inputs == {**inputs, "from": "Kobe"}
+
+
+LONG = "Find 3 hotels near Gion before 2026-12-03 and mail the whole list of them to the guests"
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        LONG.replace("before", "after"),
+        LONG.replace("Find 3", "Find all 3"),
+        LONG.replace("Find 3", "Find no 3"),
+        f"Do not {LONG.lower()}".replace("gion", "Gion"),
+        f"Did we {LONG.lower()}?".replace("gion", "Gion"),
+    ],
+)
+def test_a_small_word_that_turns_it_around(proven, now):
+    proven.keep(Plan(LONG, (Job("find", "Look near Gion.", inputs={"near": "Gion"}),)))
+    assert proven.near(LONG) is not None
+    assert proven.near(now) is None
 
 
 @pytest.mark.parametrize(

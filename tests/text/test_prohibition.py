@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cnp_router.text.prohibition import forbids
+from cnp_router.text.prohibition import forbids, only_asks
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,14 @@ from cnp_router.text.prohibition import forbids
         "Tell nobody but Ann",
         "Write it down so never call him",
         "Book a tour, just don't pay",
+        "No need to delete entry 5",
+        "Tell the owner not to cancel it",
+        "Void it unless it is paid",
+        "Refund it if it is unpaid",
+        "Eintrag 5 nicht löschen",
+        "Lösche keinen Eintrag",
+        "Ne supprimez pas le patient 17",
+        "N'effacez rien",
     ],
 )
 def test_what_forbids(text):
@@ -43,7 +51,38 @@ def test_what_forbids(text):
         "I have never been there, book a tour",
         "Tell Bob that I do not come",
         "I like all of it, but send a draft first",
+        "Delete entry 5 if possible, or if you can today",
     ],
 )
 def test_what_does_not(text):
     assert not forbids(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who deleted entry 5",
+        "Did we delete entry 5?",
+        "How do I delete it? And when?",
+        "Do you send letters?",
+        "Wer hat Eintrag 5 gelöscht?",
+    ],
+)
+def test_what_only_asks(text):
+    assert only_asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ?",
+        "Could you delete entry 5?",
+        "Do the dishes",
+        "Please delete entry 5",
+        "What is the time? Write it to Ann.",
+        "Have the car washed",
+    ],
+)
+def test_what_may_be_an_order(text):
+    assert not only_asks(text)

@@ -1,0 +1,82 @@
+"""What a request asks for by its words alone, where no language model reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from cnp_router.agents.offline_plans import parts
+from cnp_router.catalog import Api, Catalog
+from cnp_router.printing import printable
+from cnp_router.protocols.acting import AwardedApi
+from cnp_router.routing import Router
+from cnp_router.text import content_words, specification_text, without_quotations
+
+__all__ = ["asked_for", "left_open"]
+
+_SHOWN = 60  # characters of a part of a request
+
+
+def asked_for(
+    request: str, awards: Sequence[AwardedApi], api: Callable[[str], Api]
+) -> tuple[list[AwardedApi], list[str]]:
+    """Return which of some awards to act on, and why not on others.
+
+    What only reads is. What may write must be asked for by a word that stands outside quotation
+    marks and belongs to no tool that acts as well: a list of appointments, and the tool that
+    cancels one, have *appointments* in common. Where the words of a request are those of no tool,
+    as in another language, nothing is held against any.
+
+    Examples
+    --------
+    >>> tools = {"list": Api("list", "List appointments", effects="reads"),
+    ...          "cancel": Api("cancel", "Cancel appointments", effects="writes")}
+    >>> awards = [AwardedApi(n, name, name, "") for n, name in enumerate(tools)]
+    >>> for request in ("Which appointments are there?", "List appointments and cancel number 5"):
+    ...     acting, passed_over = asked_for(request, awards, tools.__getitem__)
+    ...     print([each.api for each in acting], len(passed_over))
+    ['list'] 1
+    ['list', 'cancel'] 0
+    """
+    said = set(content_words(without_quotations(request, least_words=1)))
+    quoted = set(content_words(request)) - said
+    terms = {each.api: _terms(api(each.api)) for each in awards}
+    is_known = any(said & own for own in terms.values())
+    reading = [each for each in awards if api(each.api).effects == "reads"]
+    covered = set[str]().union(*(terms[each.api] for each in reading))
+    others = bool(reading)
+    acting, why = set(reading), []
+    for each in awards:
+        own = terms[each.api]
+        if each in acting:
+            continue
+        if quoted & own and not said & own:
+            why.append(f"{each.api}: only what is quoted speaks of it")
+        elif is_known and others and not said & own - covered:
+            why.append(f"{each.api}: no word of the request asks for it beside what is called")
+        else:
+            acting.add(each)
+            covered |= own
+            others = True
+    return [each for each in awards if each in acting], why
+
+
+def left_open(
+    request: str, called: Sequence[str], catalog: Catalog, router: Router
+) -> Iterator[str]:
+    """Yield the parts of a request that ask for a tool, and for none of those that are called.
+
+    Such a part has words of the tool that it is routed to, which no called one has.
+    """
+    covered = set[str]().union(*(_terms(catalog[name]) for name in called))
+    for part in parts(request):
+        words = set(content_words(without_quotations(part, least_words=1))) - covered
+        routing = router.route(part) if words else None
+        if routing is None or not routing.fits:
+            continue
+        first = routing.contractors[0]
+        if first not in called and first in catalog and words & _terms(catalog[first]):
+            yield f"{printable(part, _SHOWN)!r} asks for {first}, which is not called"
+
+
+def _terms(api: Api) -> set[str]:
+    return set(content_words(specification_text(api)))
