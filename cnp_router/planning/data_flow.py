@@ -296,15 +296,19 @@ class _Flow:
 
     def ordered(self, needs: list[Need]) -> DataFlow:
         """Add needs to the plan, the strongest first; what would close a circle is dropped."""
-        after = {job.id: list(job.after) for job in self.plan.jobs}
+        after = {job.id: dict.fromkeys(job.after) for job in self.plan.jobs}
+        before = {name: _all_before(name, after) for name in after}
         added, dropped = [], []
         for need in needs:
-            if need.job in _all_before(need.of, after):
+            if need.job in before[need.of]:
                 dropped += [need] if need.parameter is not None else []
                 continue
             added.append(need)
-            if need.of not in after[need.job]:
-                after[need.job].append(need.of)
+            after[need.job][need.of] = None
+            if need.of not in before[need.job]:
+                for known in before.values():
+                    if need.job in known:
+                        known |= before[need.of]
         jobs = [self.job(job, tuple(after[job.id]), added) for job in self.plan.jobs]
         return DataFlow(replace(self.plan, jobs=tuple(jobs)), tuple(added), tuple(dropped))
 
@@ -322,7 +326,7 @@ class _Flow:
         return replace(job, after=after, inputs=inputs)
 
 
-def _all_before(name: str, after: Mapping[str, list[str]]) -> set[str]:
+def _all_before(name: str, after: Mapping[str, Iterable[str]]) -> set[str]:
     """Return all that a job waits for, itself included."""
     found: set[str] = set()
     waiting = [name]

@@ -15,7 +15,7 @@ from cnp_router.exceptions import InputError, NotFittedError
 from cnp_router.routing.selection import expected_f1_size
 from cnp_router.text import TfidfEncoder
 from cnp_router.training.corpus import matrix_of_ones
-from cnp_router.training.linear import Logistic, ridge_weights
+from cnp_router.training.linear import Logistic, ridge_weights, sampled_negatives
 from cnp_router.training.views import CategoryView, Views
 
 __all__ = ["CategoryClassifier"]
@@ -120,15 +120,15 @@ class CategoryClassifier:
         self._weights = weights
         counts = np.bincount(labels.indices, minlength=len(classes)) / max(labels.shape[0], 1)
         self._prior = np.log(counts + 1 / (labels.shape[0] + 1))
-        features = self._features(scores)
-        truth = labels.toarray().ravel() > 0
-        self._scale = Logistic.fit(features.reshape(-1, features.shape[-1]), truth)
+        truth = np.zeros(labels.shape, dtype=bool)
+        truth[labels.nonzero()] = True
+        # Features of the cells to learn from, not of all.
+        cells, weight = sampled_negatives(truth.ravel(), 0)
+        row, column = np.divmod(cells, max(len(classes), 1))
+        best = scores.max(axis=-1, initial=0)[row]
+        features = _features(scores.ravel()[cells], best, self._prior[column])
+        self._scale = Logistic.fit(features, truth.ravel()[cells], weight=weight)
         return self
-
-    def _features(self, scores: NDArray[Any]) -> NDArray[Any]:
-        best = np.maximum(scores.max(axis=-1, keepdims=True, initial=0), 1e-6)
-        prior = np.broadcast_to(self._prior, scores.shape)
-        return np.stack([scores, np.sqrt(np.clip(scores, 0, None)), scores / best, prior], axis=-1)
 
     def predict_proba(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return the probability of each category.
@@ -152,7 +152,9 @@ class CategoryClassifier:
 
     def calibrated(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Return the probabilities that belong to the linear model's scores, of the same shape."""
-        return self._scale.probability(self._features(scores))
+        best = scores.max(axis=-1, keepdims=True, initial=0)
+        prior = np.broadcast_to(self._prior, scores.shape)
+        return self._scale.probability(_features(scores, best, prior))
 
     def likely(self, scores: NDArray[Any]) -> dict[int, tuple[float, str]]:
         """Return how probable the categories are that a request is likely about, by number."""
@@ -220,3 +222,9 @@ def _check_texts(texts: Sequence[str]) -> None:
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"a text must be a string, got {text!r}")
+
+
+def _features(scores: NDArray[Any], best: NDArray[Any], prior: NDArray[Any]) -> NDArray[Any]:
+    """Return what calibrates some scores, given the best of their requests and what is usual."""
+    share = scores / np.maximum(best, 1e-6)
+    return np.stack([scores, np.sqrt(np.clip(scores, 0, None)), share, prior], axis=-1)

@@ -369,13 +369,15 @@ def sampled_negatives(y: NDArray[Any], random_state: int) -> tuple[NDArray[Any],
 
     All, but of more than `MAX_NEGATIVES` negatives a random sample that weighs as much.
     """
-    negatives = np.flatnonzero(~y)
-    if len(negatives) <= MAX_NEGATIVES:
+    positives = np.flatnonzero(y)
+    n_negatives = len(y) - len(positives)
+    if n_negatives <= MAX_NEGATIVES:
         return np.arange(len(y)), np.ones(len(y))
     rng = np.random.default_rng(random_state)
-    sample = rng.choice(negatives, MAX_NEGATIVES, replace=False)
-    rows = np.sort(np.concatenate([np.flatnonzero(y), sample]))
-    return rows, np.where(y[rows], 1.0, len(negatives) / MAX_NEGATIVES)
+    sample = rng.choice(n_negatives, MAX_NEGATIVES, replace=False)  # all are never listed
+    sample += np.searchsorted(positives - np.arange(len(positives)), sample, side="right")
+    rows = np.sort(np.concatenate([positives, sample]))
+    return rows, np.where(y[rows], 1.0, n_negatives / MAX_NEGATIVES)
 
 
 def sigmoid(x: NDArray[Any]) -> NDArray[Any]:
