@@ -308,7 +308,7 @@ class _Flow:
             if need.of not in before[need.job]:
                 for known in before.values():
                     if need.job in known:
-                        known |= before[need.of]
+                        known.update(before[need.of])
         jobs = [self.job(job, tuple(after[job.id]), added) for job in self.plan.jobs]
         return DataFlow(replace(self.plan, jobs=tuple(jobs)), tuple(added), tuple(dropped))
 
