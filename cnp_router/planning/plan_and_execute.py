@@ -214,7 +214,7 @@ class _Planned(Working):
             n_left -= 1
             failed = [report for report in self.reports.values() if report.state != "done"]
             try:
-                plan = await planner.revise(
+                revised = await planner.revise(
                     plan,
                     done=[self._done(r) for r in self.reports.values() if r.state == "done"],
                     failed=[FailedJob(r.id, r.task, self._why(r), r.api) for r in failed],
@@ -223,6 +223,9 @@ class _Planned(Working):
             except LanguageModelError as exc:
                 self.problem = f"the plan could not be revised: {exc}"
                 break
+            if revised is None:
+                break  # the jobs say what is wrong
+            plan = revised
             self.failed += failed
             self.journal.revise(plan)
         if is_served and self.method.proven is not None:

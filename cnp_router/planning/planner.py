@@ -118,7 +118,9 @@ class Planner:
             recommended=tuple(recommended or ()),
             **_situation(workspace),
         )
-        return await self._ask(task, (), books, known)
+        plan = await self._ask(task, (), books, known)
+        assert plan is not None  # nothing has failed
+        return plan
 
     async def revise(
         self,
@@ -131,8 +133,8 @@ class Planner:
         profile: str = "",
         books: Books | None = None,
         known: Iterable[str] = (),
-    ) -> Plan:
-        """Return another plan for what is left of one.
+    ) -> Plan | None:
+        """Return another plan for what is left of one; None where the model plans nothing more.
 
         Jobs that are done are in it as they were; the model is asked for the others only.
 
@@ -174,10 +176,10 @@ class Planner:
         kept: tuple[Job, ...],
         books: Books | None,
         known: Iterable[str],
-    ) -> Plan:
+    ) -> Plan | None:
         with telemetry.span("plan", {"gen_ai.operation.name": "plan"}) as span:
             plan = await self._made(task, kept, books, known)
-            span.set(cnp_router__jobs=len(plan.jobs))
+            span.set(cnp_router__jobs=0 if plan is None else len(plan.jobs))
         return plan
 
     async def _made(
@@ -186,7 +188,7 @@ class Planner:
         kept: tuple[Job, ...],
         books: Books | None,
         known: Iterable[str],
-    ) -> Plan:
+    ) -> Plan | None:
         there = {*known, *(api.id for api in task.apis)}
         model = self.model if books is None else BookedModel(self.model, books)
         request, usage, calls = task.chat_request(), Usage(0, 0, "server"), 0
@@ -194,10 +196,13 @@ class Planner:
             response = await completed(model, request)
             usage, calls = usage + response.usage, calls + response.calls
             try:
-                return self._checked(task, task.read(response.data), kept, there)
+                said = task.read(response.data)
+                if task.failed and not said.jobs:
+                    return None
+                return self._checked(task, said, kept, there)
             except (InputError, ChatAnswerError) as exc:
-                said = exc.problem if isinstance(exc, ChatAnswerError) else str(exc)
-                problem = printable(said, _MOST_SAID)
+                why = exc.problem if isinstance(exc, ChatAnswerError) else str(exc)
+                problem = printable(why, _MOST_SAID)
                 if is_last:
                     raise ChatAnswerError(
                         f"no plan can be made of the answer: {problem}",

@@ -134,3 +134,10 @@ def test_bad_arguments_are_named():
         Planner(ScriptedChatModel([]), max_jobs=0)
     with pytest.raises(InputError, match="model"):
         Planner("gpt")
+
+
+def test_a_model_that_plans_nothing_more_of_what_failed():
+    planner = Planner(ScriptedChatModel([plan()]))
+    failed = [FailedJob("a", "Book a room.", "nobody did it")]
+    before = Plan("Book a room.", (Job("a", "Book a room."),))
+    assert asyncio.run(planner.revise(before, apis=APIS, failed=failed)) is None
