@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cnp_router.agents import FillInputs, WrittenInputs
+from cnp_router.agents.meaning import types_of
 from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.parameters import Parameter, parameters_of
 from cnp_router.catalog import Api
@@ -322,11 +323,12 @@ class _Filling:
         cure = "name it in the request, or give it in the inputs of the plan"
         if not self.is_understood:
             first = printable(missing[0].name, _MOST_SAID)
-            cure = (
-                f'write "{first}: ..." in the request, give "inputs" in a plan, or use --llm (an '
-                "address or a date alone is only taken for an input whose name or format says "
-                '"email" or "date")'
-            )
+            cure = f'write "{first}: ..." in the request, give "inputs" in a plan, or use --llm'
+            if types_of(missing[0].schema) <= {"string"}:
+                cure += (
+                    " (an address or a date alone is only taken for an input whose name or format "
+                    'says "email" or "date")'
+                )
         return self.error(f"no value for {printable(named, _MOST_SHOWN)}: {cure}")
 
     @property
