@@ -19,7 +19,7 @@ from cnp_router import (
 from cnp_router.routing import MaxCost, Ranked
 from cnp_router.serving import Client
 from cnp_router.text import Boilerplate
-from cnp_router.training.encoders import as_read
+from cnp_router.training.encoders import as_learned
 
 FERRY = "flotte__fähre"
 CATALOG = Catalog([Api(FERRY, "fähre", "Zählt die Fähren."), Api("mail", "mail", "Sends mail.")])
@@ -55,7 +55,7 @@ def test_boilerplate_of_requests(form):
     prompt = "Du bist der höfliche Gehilfe der großen Fähre am Fluß. Frage: {}"
     texts = [prompt.format(wish) for wish in ("Regen", "Jazz", "Tee", "ein Kredit", "Suppe")]
     common = Boilerplate.of(texts, [["a"], ["b"], ["c"], ["d"], ["e"]], 5)
-    assert as_read([form(prompt.format("Und Käse?"))], common) == ["Und Käse?"]
+    assert as_learned([form(prompt.format("Und Käse?"))], common) == ["Und Käse?"]
 
 
 def test_a_request(form):

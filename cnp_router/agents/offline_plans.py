@@ -21,6 +21,8 @@ from cnp_router.text.prohibition import forbids, only_asks
 __all__ = ["LEAST_MATCH", "OfflinePlans", "parts"]
 
 MOST_JOBS = 6
+_FORBIDDEN = "it says what is not to be done, or on what condition, and only words are compared"
+_ASKED = "it only asks, and what changes something is not called for that"
 _GIVES = re.compile(r"[^\W\d][\w-]*\s*[:=]\s*\S")  # "amount: 5"
 LEAST_MATCH = 0.05  # cosine from which a tool is said to do a part of a request
 
@@ -55,8 +57,10 @@ class OfflinePlans:
             left = {
                 part: [api for api in reads if api.id != own]
                 for part, own in tried.items()
-                if own is None or own in {api.id for api in reads}
+                if own in {api.id for api in reads}
             }
+            if len(left) < len(tried):  # what cannot be done may be what others wait for
+                left = {}
         else:
             wanted = [task.request] if forbids(task.request) else parts(task.request)
             left = {part: [*task.apis] for part in wanted[:MOST_JOBS] or [task.request]}
@@ -77,17 +81,20 @@ class OfflinePlans:
         """
         called = {act.tool for act in (*task.history.before, *task.history.last)}
         is_forbidden, is_question = forbids(task.job), only_asks(task.job)
+        thought = ""
         for part in [task.job] if is_forbidden else parts(task.job):
             left = list(task.apis)
             while (api := self._nearest(part, left)) is not None and api.id not in called:
                 reads = api.effects == "reads"
-                may = reads or not (is_forbidden or (is_question and api.effects == "writes"))
-                written = certain_inputs(FillInputs("", task.job, api))
-                if not written["missing"] and may:
+                if is_forbidden and not reads:
+                    thought = _FORBIDDEN
+                elif is_question and api.effects == "writes":
+                    thought = _ASKED
+                elif not (written := certain_inputs(FillInputs("", task.job, api)))["missing"]:
                     inputs = written["inputs"]
                     return {"thought": "", "tool": api.id, "inputs": inputs, "done": False}
                 left = [o for o in left if o is not api and reads and o.effects == "reads"]
-        return {"thought": "", "tool": "", "inputs": {}, "done": True}
+        return {"thought": thought, "tool": "", "inputs": {}, "done": True}
 
     def _nearest(self, text: str, apis: Iterable[Api]) -> Api | None:
         text = without_quotations(text, least_words=1)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+from unicodedata import normalize
 
 from cnp_router.text.tokenise import singular
 
@@ -72,7 +73,7 @@ class Said:
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text[:_MOST_READ]
+        self.text = normalize("NFC", text[:_MOST_READ])
         self.kinds: dict[str, list[Value]] = {"quoted": list(_values(_QUOTED, self.text))}
         rest = self.text
         for kind, pattern in _KINDS:
@@ -90,6 +91,7 @@ class Said:
         ends = "|".join(rf"\s{re.escape(other)}\s*[:=]" for other in others)
         until = rf"(?!{ends})" if ends else ""
         bare = rf"[^\s,;\"'](?:{until}(?:[^,;\n]|,(?=[0-9])))*"
+        name = normalize("NFC", name)
         pattern = rf"(?<!\w){re.escape(name)}\s*[:=]\s*(?:{_QUOTED}|({bare}))"
         found = re.finditer(pattern, self.text, re.IGNORECASE)
         return [next(part for part in match.groups() if part).strip() for match in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cnp_router.agents.offline_plans import parts
 from cnp_router.catalog import Api, Catalog
@@ -11,20 +11,35 @@ from cnp_router.protocols.acting import AwardedApi
 from cnp_router.routing import Router
 from cnp_router.text import content_words, specification_text, without_quotations
 
-__all__ = ["asked_for", "left_open"]
+__all__ = ["asked_for", "left_open", "routed_parts"]
 
 _SHOWN = 60  # characters of a part of a request
 
 
+def routed_parts(request: str, router: Router) -> dict[str, str]:
+    """Return the API that each part of a request is routed to first, if it has several parts."""
+    smallest = parts(request)
+    routings = router.route_many(smallest) if len(smallest) > 1 else []
+    return {
+        part: routing.contractors[0]
+        for part, routing in zip(smallest, routings, strict=False)
+        if routing.fits
+    }
+
+
 def asked_for(
-    request: str, awards: Sequence[AwardedApi], api: Callable[[str], Api]
+    request: str,
+    awards: Sequence[AwardedApi],
+    api: Callable[[str], Api],
+    routed: Mapping[str, str] | None = None,
 ) -> tuple[list[AwardedApi], list[str]]:
     """Return which of some awards to act on, and why not on others.
 
-    What only reads is. What may write must be asked for by a word that stands outside quotation
-    marks and belongs to no tool that acts as well: a list of appointments, and the tool that
-    cancels one, have *appointments* in common. Where the words of a request are those of no tool,
-    as in another language, nothing is held against any.
+    What only reads is, and what a part of the request is `routed` to. What else may write must be
+    asked for by a word that stands outside quotation marks and belongs to no tool that acts as
+    well: a list of appointments, and the tool that cancels one, have *appointments* in common.
+    Where the words of a request are those of no tool, as in another language, nothing is held
+    against any.
 
     Examples
     --------
@@ -43,7 +58,7 @@ def asked_for(
     is_known = any(said & own for own in terms.values())
     reading = [each for each in awards if api(each.api).effects == "reads"]
     covered = set[str]().union(*(terms[each.api] for each in reading))
-    others = bool(reading)
+    firsts = set((routed or {}).values())
     acting, why = set(reading), []
     for each in awards:
         own = terms[each.api]
@@ -51,29 +66,22 @@ def asked_for(
             continue
         if quoted & own and not said & own:
             why.append(f"{each.api}: only what is quoted speaks of it")
-        elif is_known and others and not said & own - covered:
-            why.append(f"{each.api}: no word of the request asks for it beside what is called")
+        elif is_known and acting and not said & own - covered and each.api not in firsts:
+            why.append(f"{each.api}: the request asks for it by no word that is not of others, too")
         else:
             acting.add(each)
             covered |= own
-            others = True
     return [each for each in awards if each in acting], why
 
 
-def left_open(
-    request: str, called: Sequence[str], catalog: Catalog, router: Router
-) -> Iterator[str]:
-    """Yield the parts of a request that ask for a tool, and for none of those that are called.
+def left_open(routed: Mapping[str, str], called: Sequence[str], catalog: Catalog) -> Iterator[str]:
+    """Yield what is said of parts of a request that ask for a tool which is not called.
 
-    Such a part has words of the tool that it is routed to, which no called one has.
+    Such a part has words of the tool that it is `routed` to, which no called one has.
     """
     covered = set[str]().union(*(_terms(catalog[name]) for name in called))
-    for part in parts(request):
+    for part, first in routed.items():
         words = set(content_words(without_quotations(part, least_words=1))) - covered
-        routing = router.route(part) if words else None
-        if routing is None or not routing.fits:
-            continue
-        first = routing.contractors[0]
         if first not in called and first in catalog and words & _terms(catalog[first]):
             yield f"{printable(part, _SHOWN)!r} asks for {first}, which is not called"
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from cnp_router import telemetry
@@ -20,7 +19,7 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.execution.approval import Approval, asked
-from cnp_router.execution.asked_for import asked_for, left_open
+from cnp_router.execution.asked_for import asked_for, left_open, routed_parts
 from cnp_router.execution.awards import plan_of
 from cnp_router.execution.calling import Caller
 from cnp_router.execution.directed import Direct, Directed
@@ -332,11 +331,10 @@ class _AllAwards:
     async def _asked_for(self, request: str, awards: list[AwardedApi]) -> list[AwardedApi]:
         """Return the awards that words ask for, and keep what is said of everything else."""
         net = self._running.by.net
-        acting, why = asked_for(request, awards, net.catalog.__getitem__)
-        if net.parties.router is not None:
-            called = [each.api for each in acting]
-            find = partial(left_open, request, called, net.catalog, net.parties.router)
-            why += await in_thread(lambda: list(find()))
+        router, catalog = net.parties.router, net.catalog
+        routed = {} if router is None else await in_thread(routed_parts, request, router)
+        acting, why = asked_for(request, awards, catalog.__getitem__, routed)
+        why += left_open(routed, [each.api for each in acting], catalog)
         self._running.passed_over = tuple(why)
         return acting
 

@@ -354,7 +354,8 @@ def _stuck(turns: Sequence[AgentTurn]) -> str:
         return ""
     cure = ""
     if first.kind == "early":
-        cure = ": nothing was found to call (is there a tool for it, and are all its inputs said?)"
+        why = printable(first.thought, _MOST_SAID)
+        cure = f": {why or 'nothing was found to call (is there a tool, and are its inputs said?)'}"
     return f"the same answer {_MOST_IN_VAIN} times in a row, in vain ({first.kind}){cure}"
 
 

@@ -23,17 +23,17 @@ _WEB = ("", "http", "https")
 
 
 def mask_links(text: str) -> str:
-    r"""Return a text with *URL* and the host for each URL, and *path* for each path of a file.
+    r"""Return a text with *URL* and the host for each URL, and the suffix for each path of a file.
 
-    What else is in them is not read: *email https://example.org/weather/today* asks for no weather.
-    Of a URL the scheme stays if it is not of the Web; of a path, what kind of file it leads to.
+    *email https://example.org/weather/today* asks for no weather. Of a URL the scheme stays if it
+    is not of the Web.
 
     Examples
     --------
     >>> mask_links("Mail https://www.example.org/weather/today to Ann (or s3://photos/1).")
     'Mail URL example to Ann (or s3 URL photos).'
     >>> mask_links("Move ~/calendar/bill.pdf to C:\\mail, and/or open Node.js/Express")
-    'Move pdf path to path, and/or open Node.js/Express'
+    'Move pdf to …, and/or open Node.js/Express'
     """
     if "/" not in text and "\\" not in text and "www." not in text:
         return text
@@ -41,7 +41,7 @@ def mask_links(text: str) -> str:
 
 
 def _url(match: re.Match[str]) -> str:
-    scheme, rest = (match[1] or "").lower(), match[0].rpartition("://")[2]
+    scheme, rest = (match[1] or "").lower(), match[0].partition("://")[2] or match[0]
     host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].partition(":")[0]
     labels = [label for label in host.split(".") if label]
     names = [label for label in (labels[:-1] or labels) if label != "www"]
@@ -50,4 +50,4 @@ def _url(match: re.Match[str]) -> str:
 
 def _path(match: re.Match[str]) -> str:
     _, dot, suffix = re.split(r"[/\\]", match[0])[-1].rpartition(".")
-    return f"{suffix} path" if dot else "path"
+    return suffix if dot else "…"

@@ -3,28 +3,55 @@
 from __future__ import annotations
 
 import re
+from unicodedata import normalize
+
+from cnp_router.text.quotations import without_quotations
 
 __all__ = ["forbids", "only_asks"]
 
-_MOST_READ = 10_000  # characters
+_APOSTROPHE = "['\u2019\u2018\u00b4`\u02bc]?"
+_NOT = rf"(?:do\s+not|don{_APOSTROPHE}t|never)\b(?!\s+(?:forget|hesitate|worry|mind))"
+_ADDRESSED = (
+    "also and better but can just kindly may must ok okay or please pls shall should so then we you"
+)
 _FORBIDS = re.compile(
-    r"(?:^|[.,;:!?()]|\b(?:and|but|or|please|so|then|you|we|just))\s*"
-    r"(?:do not|don[\u2019']?t|never)\b"
-    r"|\b(?:must|shall|should|may|need)(?: not|n[\u2019']t)\b"
-    r"|\b(?:by no means|under no circumstances|no need|not to|unless|whether)\b"
-    r"|\bif\b(?! (?:possible|necessary|so|you (?:can|could|please))\b)"
-    r"|\b(?:except|without|other than|apart from|instead of|rather than)\b"
-    r"|\b(?:all|every\w*|any\w*|no ?(?:one|body))\b[^.,;!?]{0,200}?\bbut\b"
+    rf"(?:^|[.,;:!?()*-]|\b(?:{'|'.join(_ADDRESSED.split())}))\s*{_NOT}"
+    rf"|\b(?:I|we|they)\s+(?:do\s+not|don{_APOSTROPHE}t)\s+want\b"
+    rf"|\b(?:let{_APOSTROPHE}s|rather|better)\s+not\b|\bcan(?:not|\s+not|{_APOSTROPHE}t)\b"
+    rf"|\b(?:must|shall|should|may|need)(?:\s+not|n{_APOSTROPHE}t)\b"
+    r"|\b(?:no\s+one|nobody)\s+(?:may|must|shall|should)\b"
+    r"|\b(?:by\s+no\s+means|under\s+no\s+circumstances|no\s+need\s+(?:to|for)(?!\s+(?:ask|call))"
+    r"|not\s+to(?!\s+worry)|unless|provided|in\s+case|as\s+long\s+as|only\s+(?:after|if|when))\b"
+    r"|(?<!\beven )\bif\b(?!\s+(?:possible|necessary|needed|so|at\s+all"
+    r"|you\s+(?:can|could|please|would|don.?t\s+mind))\b)"
+    r"|\b(?:except|excluding|nor|other\s+than|apart\s+from|instead\s+of|rather\s+than)\b"
+    r"|(?:,|\bbut)\s+not\b(?!\s+only)"
+    r"|\bwithout\b(?!\s+(?:delay|exception))"
+    r"|\b(?:all|every\w*|any\w*|no ?(?:one|body))\b(?:\s+\w+){0,3}\s+but\b(?!\s+please\b)"
     # What no English text says; French has it behind the verb.
-    r"|\b(?:nicht|kein(?:e[mnrs]?)?|niemals|jamais|nunca|niet|geen|nooit|não|ikke|inte)\b"
-    r"|\b(?:ne |n[\u2019'])[^\W\d]+ (?:pas|rien|plus)\b",
+    r"|\b(?:nicht(?!\s+vergessen)|kein(?:e[mnrs]?)?(?!\s+problem)|nie|niemals|falls|ohne|au\u00dfer|sauf"
+    r"|jamais|nunca|niet|geen|nooit|n\u00e3o|ikke|inte)\b"
+    r"|\b(?:ne |n[\u2019'](?!oubli))[^\W\d]+ (?:pas|rien|plus)\b|\bne pas\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SENTENCE = re.compile(r"[^.!?;\n]+[.!?;\n]*")
+_QUESTION = re.compile(
+    r"\W*(?:(?:and|or|but|so)\s+)?(?:who|whom|whose|what|which|when|where|why|how|did|does|is|are"
+    r"|was|were|has|(?:do|have|had|should|shall) (?:i|we|you|they)"
+    r"|wer|wann|warum|wieso|welche[mnrs]?|qui|quand|pourquoi|quel(?:le)?s?)\b",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"[.!?;\n]+(?=\s|$)")
-_QUESTION = re.compile(
-    r"\W*(?:(?:and|or|but|so)\s+)?(?:who|whom|whose|what|which|when|where|why|how|did|does|is|are|was|were|has"
-    r"|(?:do|have|had|should|shall) (?:i|we|you|they)"
-    r"|wer|wann|warum|wie|welche[mnrs]?|qui|quand|comment|pourquoi|quel(?:le)?s?)\b",
+# Orders in the form of questions.
+_POLITE = re.compile(
+    r"\b(?:please|pls|you(?!\s+(?:already|ever|still))|why\s+(?:not|don.?t)|how\s+about"
+    r"|is\s+(?:it\s+possible|there\s+any\s+chance)|bitte|kannst|k\u00f6nn\w*|w\u00fcrde\w*|wie\s+w\u00e4re"
+    r"|peux|pouvez|pourr\w*|puede\w*|podr\w*)\b",
+    re.IGNORECASE,
+)
+_OF_YOU = re.compile(r"\W*(?:did|have|do(?! you (?:mind|think)))\s+you\b", re.IGNORECASE)
+_GREETING = re.compile(
+    r"\W*(?:hi|hello|hey|dear|thanks|thank\s+you|best|regards|cheers|hallo|danke|merci|gracias)\b"
+    r"[^.!?;\n]{0,25}\W*",
     re.IGNORECASE,
 )
 
@@ -43,11 +70,11 @@ def forbids(text: str) -> bool:
     >>> forbids("The printer does not work: open a ticket.")
     False
     """
-    return _FORBIDS.search(text[:_MOST_READ]) is not None
+    return _FORBIDS.search(_said(text)) is not None
 
 
 def only_asks(text: str) -> bool:
-    """Return whether all sentences of a text are questions, and no polite orders.
+    """Return whether a text holds questions only, and no orders in their form.
 
     Examples
     --------
@@ -56,5 +83,19 @@ def only_asks(text: str) -> bool:
     >>> only_asks("What is the time in Rome? Write it to Ann.")
     False
     """
-    sentences = [each for each in _SENTENCE.split(text[:_MOST_READ]) if each.strip()]
-    return bool(sentences) and all(map(_QUESTION.match, sentences))
+    sentences = [each for each in _SENTENCE.findall(_said(text)) if re.search(r"\w", each)]
+    sentences = [each for each in sentences if not _GREETING.fullmatch(each)]
+    return bool(sentences) and all(map(_is_question, sentences))
+
+
+def _is_question(sentence: str) -> bool:
+    if _POLITE.search(sentence) and not _OF_YOU.match(sentence):
+        return False
+    if sentence.rstrip().endswith("?"):
+        return True
+    return _QUESTION.match(sentence) is not None and not re.search("[,:]", sentence)
+
+
+def _said(text: str) -> str:
+    """Return what a text says itself, composed."""
+    return normalize("NFC", without_quotations(text, least_words=1))

@@ -33,8 +33,9 @@ __all__ = [
     "UNKNOWN",
     "EncodedRequests",
     "Encoders",
-    "as_read",
+    "as_learned",
     "encode_chunk",
+    "without_boilerplate",
 ]
 
 # Of more requests and specifications than this, some tell the terms and what they weigh.
@@ -109,7 +110,7 @@ class Encoders(Part):
 
     The columns of `projection` are right singular vectors of all texts (Deerwester et al., 1990).
     They are of the first `n_projected` words: those that came later are no part of the space.
-    Requests are read without the `boilerplate`, and links masked (`as_read`).
+    Requests are read without the `boilerplate`, past ones without links (`as_learned`).
     """
 
     word: TfidfEncoder
@@ -268,12 +269,14 @@ class Encoders(Part):
         return replace(self, projection=self.projection[:, :0].copy(), dense=None)
 
 
-def as_read(requests: Iterable[str], boilerplate: Boilerplate) -> list[str]:
-    """Return what is read of requests: neither boilerplate nor where links lead to.
+def without_boilerplate(requests: Iterable[str], boilerplate: Boilerplate) -> list[str]:
+    """Return requests without it, in Unicode's normal form C, as it is."""
+    return [boilerplate.without(normalize("NFC", request)) for request in requests]
 
-    In Unicode's normal form C, as the boilerplate is.
-    """
-    return [mask_links(boilerplate.without(normalize("NFC", each))) for each in requests]
+
+def as_learned(requests: Iterable[str], boilerplate: Boilerplate) -> list[str]:
+    """Return what is read of past requests: neither boilerplate nor where links lead to."""
+    return list(map(mask_links, without_boilerplate(requests, boilerplate)))
 
 
 def encode_chunk(

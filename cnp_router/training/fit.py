@@ -26,7 +26,7 @@ from cnp_router.training.completion import Completion
 from cnp_router.training.corpus import filled, has_dates, history_days, matrix_of_ones
 from cnp_router.training.decision import judged
 from cnp_router.training.dense_encoder import DenseEncoder, Encoder
-from cnp_router.training.encoders import as_read
+from cnp_router.training.encoders import as_learned
 from cnp_router.training.examples import Fold, Past, all_looks, whole_views
 from cnp_router.training.learned_router import LearnedRouter
 from cnp_router.training.manner import Texts, fitted_manner
@@ -147,7 +147,7 @@ def _fit(
     asked = [normalize("NFC", text) for text in history.texts]
     used = [mashup.apis for mashup in history]
     boilerplate = Boilerplate.of(asked, used, len(catalog))
-    read = as_read(asked, boilerplate)
+    read = as_learned(asked, boilerplate)
     said = Said.of(read, used)
     n = said.n_records  # who repeats a request tells nothing new
     splits = random_splits(said, len(catalog), dated=dated, random_state=random_state)

@@ -15,7 +15,7 @@ from cnp_router.text.entries import entries
 from cnp_router.training.answerable import Answerable, said
 from cnp_router.training.corpus import history_days
 from cnp_router.training.decision import Answer, Decision
-from cnp_router.training.encoders import EncodedRequests, Encoders, as_read
+from cnp_router.training.encoders import EncodedRequests, Encoders, as_learned
 from cnp_router.training.examples import behind_of
 from cnp_router.training.prior import bundled_prior
 from cnp_router.training.ranker import Ranker, RankerPrior
@@ -39,7 +39,7 @@ def turns(
     was learned until then.
     """
     first = encoders()
-    read = as_read((mashup.description for mashup in new), first.boilerplate)
+    read = as_learned((mashup.description for mashup in new), first.boilerplate)
     every = first.encode(read, history_days(History(new)))
     for own, is_asked in _cuts(len(new), n_known, ranker):
         requests, now = every.take(np.arange(len(new))[own]), encoders()

@@ -16,14 +16,14 @@ from cnp_router.history import History
 from cnp_router.routing import HeadScores, Scores
 from cnp_router.routing.eligible import Chosen, First
 from cnp_router.routing.head import is_in
-from cnp_router.text import without_quotations
+from cnp_router.text import mask_links, without_quotations
 from cnp_router.training.answerable import Answerable, said
 from cnp_router.training.co_usage_features import CoUsageFeatures
 from cnp_router.training.completion import Completion
 from cnp_router.training.compound import Compound, most_doubt, prior_log_odds, read
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.decision import Decision
-from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders, as_read
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders, without_boilerplate
 from cnp_router.training.lost import share_lost
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
@@ -40,9 +40,9 @@ __all__ = ["LearnedScores", "Scoring", "served"]
 
 _OF_THE_ROUTER = {"apis", "probabilities", "evidence", "group_of", "batch", "views", "decision"}
 _MOST_AGAIN = 1_000  # past requests that say the same
-# Probability that what stands around a quotation asks for the best API for it, from which that is
-# read alone: measured on several data sets.
-_ASKS_ALONE = 0.4
+# Probability that what stands around a quotation, or around links, asks for the best API for it,
+# from which that is read alone: measured.
+_ASKS_ALONE, _ASKS_WITHOUT_LINKS = 0.4, 0.15
 _REPEAT = 0.7  # similarity to a past request from which it is nearly the same
 
 
@@ -150,16 +150,17 @@ class Scoring:
             )
 
     def _read(self, requests: Sequence[str], days: NDArray[Any]) -> list[str]:
-        """Return what is read of some requests (`as_read`), and that without what they quote.
+        """Return what is read of some requests: without boilerplate, links and what they quote.
 
-        What is quoted is read where what stands around it seems to ask for nothing that there is,
-        and where the same was asked before.
+        All is read where what is left seems to ask for nothing that there is; and as it was learned
+        where the same was asked before.
         """
-        read = as_read(requests, self.encoders.boilerplate)
-        around = [without_quotations(text) for text in read]
+        whole = without_boilerplate(requests, self.encoders.boilerplate)
+        read = list(map(mask_links, whole))
+        around = list(map(without_quotations, read))
         rows = [
             row
-            for row, (text, rest) in enumerate(zip(read, around, strict=True))
+            for row, (text, rest) in enumerate(zip(whole, around, strict=True))
             if text != rest and not len(self._again(requests[row]))
         ]
         if not rows:
@@ -171,8 +172,8 @@ class Scoring:
         served = self._served(texts, texts, found, ranked, near)
         for row, text, p, is_served in zip(rows, texts, ranked, served.tolist(), strict=True):
             best = self.decision.recalibration.of(p).max(initial=0.0)
-            if is_served * best >= _ASKS_ALONE:
-                read[row] = text
+            least = _ASKS_ALONE if text != read[row] else _ASKS_WITHOUT_LINKS
+            read[row] = text if is_served * best >= least else whole[row]
         return read
 
     def _ranked(self, batch: Batch) -> tuple[list[Candidates], list[NDArray[Any]]]:

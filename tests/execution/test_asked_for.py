@@ -9,7 +9,7 @@ import pytest
 from cnp_router import ContractNet, Executor, Filler, allow_writes, fit_router, offline_model
 from cnp_router.agents import FillInputs
 from cnp_router.catalog import Api, Catalog
-from cnp_router.execution.asked_for import asked_for, left_open
+from cnp_router.execution.asked_for import asked_for, left_open, routed_parts
 from cnp_router.protocols.acting import AwardedApi
 from cnp_router.sources import FunctionSource, Sources
 from cnp_router.testing import ScriptedChatModel
@@ -54,12 +54,22 @@ def test_what_may_write_needs_a_word_of_its_own(request_, awarded, called):
 def test_parts_that_nothing_is_called_for():
     catalog = Catalog(TOOLS.values())
     router = fit_router(catalog)
-    request = "Cancel appointment 5, and send Ann an e-mail"
-    assert list(left_open(request, ["cancel"], catalog, router)) == [
+    routed = routed_parts("Cancel appointment 5, and send Ann an e-mail", router)
+    assert routed == {"Cancel appointment 5": "cancel", "send Ann an e-mail": "mail"}
+    assert list(left_open(routed, ["cancel"], catalog)) == [
         "'send Ann an e-mail' asks for mail, which is not called"
     ]
-    assert list(left_open(request, ["cancel", "mail"], catalog, router)) == []
-    assert list(left_open("Cancel appointment 5, and zzz qqq", ["cancel"], catalog, router)) == []
+    assert list(left_open(routed, ["cancel", "mail"], catalog)) == []
+    assert routed_parts("Cancel appointment 5", router) == {}
+    assert "zzz qqq" not in routed_parts("Cancel appointment 5, and zzz qqq", router)
+
+
+def test_what_a_part_is_routed_to_is_asked_for():
+    request = "List the appointments, then appointment by number"
+    awards = [AwardedApi(n, name, name, request) for n, name in enumerate(["list", "sms"])]
+    assert [a.api for a in asked_for(request, awards, TOOLS.__getitem__)[0]] == ["list"]
+    routed = {"then appointment by number": "sms"}
+    assert asked_for(request, awards, TOOLS.__getitem__, routed) == (awards, [])
 
 
 DID: list[tuple[str, int]] = []

@@ -23,11 +23,12 @@ from cnp_router.text import mask_links
         ("copy s3://photos/2024/mail", "copy s3 URL photos"),
         ("dump postgres://ann:secret@db.example.org/mail", "dump postgres URL db example"),
         ("open file:///home/mail", "open file URL"),
-        ("delete ~/mail/bill.pdf", "delete pdf path"),
-        ("delete ../mail", "delete path"),
-        ("delete C:\\Users\\mail\\photo.JPG", "delete JPG path"),
-        ("fix src/mail/client.py and ./run.sh.", "fix py path and sh path."),
-        ("read '/home/me/mail.txt'", "read 'txt path'"),
+        ("open https://a.example/?next=https://mail.example.com/x", "open URL a"),
+        ("delete ~/mail/bill.pdf", "delete pdf"),
+        ("delete ../mail", "delete …"),
+        ("delete C:\\Users\\mail\\photo.JPG", "delete JPG"),
+        ("fix src/mail/client.py and ./run.sh.", "fix py and sh."),
+        ("read '/home/me/mail.txt'", "read 'txt'"),
     ],
 )
 def test_what_a_link_or_a_path_leads_to_is_not_read(text, masked):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 import pytest
 
 from cnp_router.text.prohibition import forbids, only_asks
@@ -36,6 +38,19 @@ from cnp_router.text.prohibition import forbids, only_asks
         "Lösche keinen Eintrag",
         "Ne supprimez pas le patient 17",
         "N'effacez rien",
+        "Hi Ann\ndon't dump it",
+        "Also do  not dump it",
+        "Don\u2018t dump it",
+        "Don\u00b4t dump it",
+        "You can't dump it",
+        "Let's not dump it",
+        "It must never be dumped",
+        "I do not want you to dump it",
+        "Nobody should dump it",
+        "Dump everything, not batch 17",
+        "Dump it in case it is sour",
+        normalize("NFD", "não: dump batch 17"),
+        "Dump batch 17. " * 900 + "No: do not dump it.",
     ],
 )
 def test_what_forbids(text):
@@ -52,6 +67,12 @@ def test_what_forbids(text):
         "Tell Bob that I do not come",
         "I like all of it, but send a draft first",
         "Delete entry 5 if possible, or if you can today",
+        'Reserve "If Not Now, When?"',
+        "Post the message 'do not come' to the channel",
+        "Don't forget to clean the tank",
+        "Clean the tank without delay, even if it is full",
+        "Not to worry, clean the tank",
+        "Kein Problem, das Bad putzen",
     ],
 )
 def test_what_does_not(text):
@@ -66,6 +87,10 @@ def test_what_does_not(text):
         "How do I delete it? And when?",
         "Do you send letters?",
         "Wer hat Eintrag 5 gelöscht?",
+        "Hi Ann,\nwho deleted entry 5?\nBest, Bob",
+        "Can I delete it?",
+        "Was it deleted?",
+        "¿Qué borramos?",
     ],
 )
 def test_what_only_asks(text):
@@ -82,6 +107,13 @@ def test_what_only_asks(text):
         "Please delete entry 5",
         "What is the time? Write it to Ann.",
         "Have the car washed",
+        "What a pity, delete entry 5",
+        "Where possible, delete it",
+        "How about we delete it?",
+        "Why not delete it?",
+        "Do you mind deleting it?",
+        "Is it possible to delete it?",
+        "Kannst du es löschen?",
     ],
 )
 def test_what_may_be_an_order(text):

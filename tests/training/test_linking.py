@@ -55,6 +55,17 @@ def test_past_requests_are_read_so_too(learn):
         assert np.array_equal(a.probabilities, b.probabilities)
 
 
+def test_all_is_read_where_nothing_else_asks(router):
+    assert router.recommend("https://example.org/weather/of/tomorrow") == ("fetch",)
+    assert router.recommend("See ~/weather/of/tomorrow.txt") == ("weather",)
+    assert router.recommend("~/calendar/invite/meetings.html") == ("calendar",)
+
+
+def test_many_are_read_like_one(router):
+    requests = [LINKED, "https://example.org/weather/of/tomorrow", "Move the meeting"]
+    assert router.route_many(requests) == [router.route(request) for request in requests]
+
+
 def test_reasons_quote_it_as_it_stands():
     routing = fit_router(CATALOG, History(MASHUPS)).route("Convert a page to text")
     said = [reason.text for each in routing.recipients for reason in each.reasons]
