@@ -21,7 +21,8 @@ _FORBIDS = re.compile(
     rf"|\b(?:must|shall|should|may|need)(?:\s+not|n{_APOSTROPHE}t)\b"
     r"|\b(?:no\s+one|nobody)\s+(?:may|must|shall|should)\b"
     r"|\b(?:by\s+no\s+means|under\s+no\s+circumstances|no\s+need\s+(?:to|for)(?!\s+(?:ask|call))"
-    r"|not\s+to(?!\s+worry)|unless|provided|in\s+case|as\s+long\s+as|only\s+(?:after|if|when))\b"
+    r"|not\s+to(?!\s+worry)|unless|provided|in\s+case|as\s+long\s+as|only\s+(?:after|if|when)"
+    r"|once\s+(?:the|it|he|she|they|we|you))\b"
     r"|(?<!\beven )\bif\b(?!\s+(?:possible|necessary|needed|so|at\s+all"
     r"|you\s+(?:can|could|please|would|don.?t\s+mind))\b)"
     r"|\b(?:except|excluding|nor|other\s+than|apart\s+from|instead\s+of|rather\s+than)\b"
@@ -29,7 +30,7 @@ _FORBIDS = re.compile(
     r"|\bwithout\b(?!\s+(?:delay|exception))"
     r"|\b(?:all|every\w*|any\w*|no ?(?:one|body))\b(?:\s+\w+){0,3}\s+but\b(?!\s+please\b)"
     # What no English text says; French has it behind the verb.
-    r"|\b(?:nicht(?!\s+vergessen)|kein(?:e[mnrs]?)?(?!\s+problem)|nie|niemals|falls|ohne|au\u00dfer|sauf"
+    r"|\b(?:nicht(?!\s+vergessen)|kein(?:e[mnrs]?)?(?!\s+problem)|nie|niemals|falls|wenn|ohne|au\u00dfer|sauf"
     r"|jamais|nunca|niet|geen|nooit|n\u00e3o|ikke|inte)\b"
     r"|\b(?:ne |n[\u2019'](?!oubli))[^\W\d]+ (?:pas|rien|plus)\b|\bne pas\b",
     re.IGNORECASE | re.MULTILINE,

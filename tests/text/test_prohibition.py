@@ -49,6 +49,8 @@ from cnp_router.text.prohibition import forbids, only_asks
         "Nobody should dump it",
         "Dump everything, not batch 17",
         "Dump it in case it is sour",
+        "Dump it once the lab confirms that",
+        "Wenn es regnet, dump it",
         normalize("NFD", "não: dump batch 17"),
         "Dump batch 17. " * 900 + "No: do not dump it.",
     ],
