@@ -51,13 +51,13 @@ class OfflinePlans:
         parts that failed come again, by other tools that read where one that reads failed: what
         is alike may do the opposite. A request that says what is not to be done stays whole.
         """
-        reads = [api for api in task.apis if api.effects == "reads"]
         if task.failed:
+            reads = {api.id: api for api in task.apis if api.effects == "reads"}
             tried = {each.task: each.api for each in task.failed}
             left = {
-                part: [api for api in reads if api.id != own]
+                part: [api for name, api in reads.items() if name != own]
                 for part, own in tried.items()
-                if own in {api.id for api in reads}
+                if own in reads
             }
             if len(left) < len(tried):  # what cannot be done may be what others wait for
                 left = {}
@@ -116,11 +116,10 @@ def parts(request: str) -> list[str]:
     joined: list[str] = []
     place = 0
     for part in smallest:
-        begin = request.find(part, place)
+        begin = request.index(part, place)
         place = begin + len(part)
-        if joined and begin >= 0 and _GIVES.match(part):
-            start = request.rfind(joined[-1], 0, begin)
-            joined[-1] = request[start:place]
+        if joined and _GIVES.match(part):
+            joined[-1] = request[request.rindex(joined[-1], 0, begin) : place]
         else:
             joined.append(part)
     return joined

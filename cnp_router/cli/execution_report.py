@@ -50,7 +50,8 @@ def changes(jobs: Iterable[JobReport], catalog: Catalog) -> Iterator[tuple[str, 
             if not act.attempts or effects == "reads" or (failure and failure.was_done == "no"):
                 continue
             sure = failure is None and effects == "writes"
-            said = f"{act.api} {printable(_json(dict(act.inputs)), _INPUTS)}"
+            inputs = printable(_json(dict(act.inputs)), _INPUTS)
+            said = f"{act.api} {'(its inputs are confidential)' if act.is_confidential else inputs}"
             end = "" if failure is None else f": {failure.message}"
             yield "Changed" if sure else "May have changed", f"job {job.id}: {said}{end}"
 

@@ -53,7 +53,7 @@ class Doer:
         self.caller = caller
         self.reports = reports
         self.goal = ""
-        self.by_router = False  # whether no model chose who acts
+        self.by_router = False  # whether it alone chose who acts
         classes = getattr(means.sources, "classes", None)
         whose = means.user, journal.execution
         self.sharing = Sharing(means.context, reports, *whose, self._fetch, classes)

@@ -311,7 +311,7 @@ class _AllAwards:
             return
         groups = running.runner.alike(acting.awards)
         first = [group[0] for group in groups]
-        running.doer.by_router = not acting.n_called
+        running.doer.by_router = not (acting.n_called or acting.transcript.calls)
         if running.doer.by_router:
             first = await self._asked_for(acting.request, first)
             if not first:

@@ -89,15 +89,16 @@ def cancel_appointment(appointment_id: int) -> str:
 EFFECTS = {"list_appointments": "reads", "cancel_appointment": "writes"}
 
 
-def execute(request, filler=None):
+def execute(request, filler=None, protocol="learned", model=None):
     async def main():
         DID.clear()
         source = FunctionSource("c", [list_appointments, cancel_appointment], effects=EFFECTS)
         async with Sources([source]) as sources:
             catalog = await sources.catalog()
-            net = ContractNet(catalog, offline_model(catalog), router=fit_router(catalog))
+            known = offline_model(catalog) if model is None else model
+            net = ContractNet(catalog, known, router=fit_router(catalog))
             executor = Executor(net, sources, approve=allow_writes, filler=filler)
-            return await executor.execute(request, protocol="learned")
+            return await executor.execute(request, protocol=protocol)
 
     return asyncio.run(main())
 
@@ -134,3 +135,14 @@ def test_a_model_that_fills_inputs_only_did_not_choose(request_):
     model = ScriptedChatModel([{"inputs": {"appointment_id": 5}, "missing": []}])
     assert execute("Please cancel the appointment called five", Filler(model)).is_done
     assert DID == [("cancel", 5)]
+
+
+def test_an_agent_that_chose_is_followed():
+    inputs = ScriptedChatModel([{"inputs": {"appointment_id": 5}, "missing": []}])
+    apis = ["c__cancel_appointment"]
+    answer = {"functions": ["cancel"], "categories": [], "candidates": apis, "apis": apis}
+    chose = ScriptedChatModel([answer])
+    request = "What is there on 2026-12-03? If nothing is urgent, cancel the first one"
+    done = execute(request, Filler(inputs), "single-agent", chose)
+    assert done.is_done
+    assert (DID, done.passed_over) == ([("cancel", 5)], ())
