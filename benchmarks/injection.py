@@ -86,6 +86,7 @@ class TextFiller(Filler):
         *,
         apis: Mapping[str, str] | None = None,
         offered: Mapping[str, CallResult] | None = None,
+        by_router: bool = False,
     ) -> Filled:
         """Return the inputs, written by a model that reads the results."""
         assert self.model is not None
