@@ -54,7 +54,9 @@ def test_what_was_asked_before(form):
 def test_boilerplate_of_requests(form):
     prompt = "Du bist der höfliche Gehilfe der großen Fähre am Fluß. Frage: {}"
     texts = [prompt.format(wish) for wish in ("Regen", "Jazz", "Tee", "ein Kredit", "Suppe")]
-    common = Boilerplate.of(texts, [["a"], ["b"], ["c"], ["d"], ["e"]], 5)
+    common = Boilerplate.of(list(map(form, texts)), [["a"], ["b"], ["c"], ["d"], ["e"]], 5)
+    assert common == Boilerplate.of(texts, [["a"], ["b"], ["c"], ["d"], ["e"]], 5)
+    assert common.without(form(prompt.format("Und Käse?"))) == "Und Käse?"
     assert as_learned([form(prompt.format("Und Käse?"))], common) == ["Und Käse?"]
 
 

@@ -16,15 +16,13 @@ from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.plan_jobs import PlanJobs
 from cnp_router.catalog import Api
 from cnp_router.text import clauses, specification_text, without_quotations
-from cnp_router.text.prohibition import forbids, only_asks
+from cnp_router.text.prohibition import forbids, objection
 
 __all__ = ["LEAST_MATCH", "OfflinePlans", "parts"]
 
 MOST_JOBS = 6
-_FORBIDDEN = "it says what is not to be done, or on what condition, and only words are compared"
-_ASKED = "it only asks, and what changes something is not called for that"
-_GIVES = re.compile(r"[^\W\d][\w-]*\s*[:=]\s*\S")  # "amount: 5"
 LEAST_MATCH = 0.05  # cosine from which a tool is said to do a part of a request
+_GIVES = re.compile(r"[^\W\d][\w-]*\s*[:=]\s*\S")  # "amount: 5"
 
 
 class OfflinePlans:
@@ -62,8 +60,7 @@ class OfflinePlans:
             if len(left) < len(tried):  # what cannot be done may be what others wait for
                 left = {}
         else:
-            wanted = [task.request] if forbids(task.request) else parts(task.request)
-            left = {part: [*task.apis] for part in wanted[:MOST_JOBS] or [task.request]}
+            left = {part: [*task.apis] for part in _wanted(task.request)[:MOST_JOBS]}
         before = len(task.done) + len(task.failed)
         jobs: list[dict[str, Any]] = []
         for part, apis in left.items():
@@ -80,16 +77,13 @@ class OfflinePlans:
         In place of one that reads, the next one that reads may be called.
         """
         called = {act.tool for act in (*task.history.before, *task.history.last)}
-        is_forbidden, is_question = forbids(task.job), only_asks(task.job)
         thought = ""
-        for part in [task.job] if is_forbidden else parts(task.job):
+        for part in _wanted(task.job):
             left = list(task.apis)
             while (api := self._nearest(part, left)) is not None and api.id not in called:
                 reads = api.effects == "reads"
-                if is_forbidden and not reads:
-                    thought = _FORBIDDEN
-                elif is_question and api.effects == "writes":
-                    thought = _ASKED
+                if why := objection(task.job, api.effects):
+                    thought = why
                 elif not (written := certain_inputs(FillInputs("", task.job, api)))["missing"]:
                     inputs = written["inputs"]
                     return {"thought": "", "tool": api.id, "inputs": inputs, "done": False}
@@ -101,6 +95,11 @@ class OfflinePlans:
         scored = [(self.similarity(text, specification_text(api)), api) for api in apis]
         best = max(scored, key=lambda pair: pair[0], default=None)
         return None if best is None or best[0] < LEAST_MATCH else best[1]
+
+
+def _wanted(request: str) -> list[str]:
+    """Return the parts of a request that tools are matched to."""
+    return [request] if forbids(request) else parts(request)
 
 
 def parts(request: str) -> list[str]:

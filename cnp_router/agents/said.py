@@ -88,11 +88,10 @@ class Said:
 
     def beside(self, name: str, others: Iterable[str] = ()) -> list[str]:
         """Return what is said after a name and a colon or an equals sign, up to another name."""
-        ends = "|".join(rf"\s{re.escape(other)}\s*[:=]" for other in others)
-        until = rf"(?!{ends})" if ends else ""
+        name, *ends = (re.escape(normalize("NFC", each)) for each in (name, *others))
+        until = rf"(?!\s(?:{'|'.join(ends)})\s*[:=])" if ends else ""
         bare = rf"[^\s,;\"'](?:{until}(?:[^,;\n]|,(?=[0-9])))*"
-        name = normalize("NFC", name)
-        pattern = rf"(?<!\w){re.escape(name)}\s*[:=]\s*(?:{_QUOTED}|({bare}))"
+        pattern = rf"(?<!\w){name}\s*[:=]\s*(?:{_QUOTED}|({bare}))"
         found = re.finditer(pattern, self.text, re.IGNORECASE)
         return [next(part for part in match.groups() if part).strip() for match in found]
 

@@ -52,7 +52,7 @@ def asked_for(
     ['list'] 1
     ['list', 'cancel'] 0
     """
-    said = set(content_words(without_quotations(request, least_words=1)))
+    said = _said(request)
     quoted = set(content_words(request)) - said
     terms = {each.api: _terms(api(each.api)) for each in awards}
     is_known = any(said & own for own in terms.values())
@@ -81,9 +81,14 @@ def left_open(routed: Mapping[str, str], called: Sequence[str], catalog: Catalog
     """
     covered = set[str]().union(*(_terms(catalog[name]) for name in called))
     for part, first in routed.items():
-        words = set(content_words(without_quotations(part, least_words=1))) - covered
+        words = _said(part) - covered
         if first not in called and first in catalog and words & _terms(catalog[first]):
             yield f"{printable(part, _SHOWN)!r} asks for {first}, which is not called"
+
+
+def _said(text: str) -> set[str]:
+    """Return the words of a text outside quotation marks."""
+    return set(content_words(without_quotations(text, least_words=1)))
 
 
 def _terms(api: Api) -> set[str]:

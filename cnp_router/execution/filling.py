@@ -31,7 +31,7 @@ from cnp_router.protocols.ledger import ModelCall
 from cnp_router.records import check_json
 from cnp_router.sources import CallResult
 from cnp_router.sources.input_check import input_check
-from cnp_router.text.prohibition import forbids, only_asks
+from cnp_router.text.prohibition import objection
 
 __all__ = ["Filled", "Filler"]
 
@@ -43,14 +43,7 @@ _MOST_ENTRIES = 100
 _MOST_IN_ALL = 300
 _LEAST_ENTRIES = 5
 _MOST_OFFERED = 20  # of the outline of what is similar
-_FORBIDDEN = (
-    "the request says what is not to be done, or on what condition, which only a language model "
-    'understands (say what is to be done, give "inputs" in a plan, or use --llm)'
-)
-_ASKED = (
-    'the request only asks, and this changes something (say what is to be done, give "inputs" in a '
-    "plan, or use --llm)"
-)
+_NO_ORDER = 'say what is to be done, give "inputs" in a plan, or use --llm'
 # What a schema says of an object as a whole can be judged only when all of it is there.
 _OF_THE_WHOLE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "minProperties"}
 _OF_THE_WHOLE |= {"dependencies", "dependentRequired", "dependentSchemas", "unevaluatedProperties"}
@@ -213,12 +206,10 @@ class _Filling:
 
     async def run(self, by_router: bool) -> Filled:
         is_chosen = self.is_understood and not by_router
-        if self.job.inputs is None and self.api.effects != "reads" and not is_chosen:
-            said = self.job.task, self.request
-            if any(map(forbids, said)):
-                raise self.error(_FORBIDDEN)
-            if self.api.effects == "writes" and any(map(only_asks, said)):
-                raise self.error(_ASKED)
+        if self.job.inputs is None and not is_chosen:
+            for said in (self.job.task, self.request):
+                if why := objection(said, self.api.effects):
+                    raise self.error(f"{why} ({_NO_ORDER})")
         wrong = self.misfit(self.given, whole=False)
         if wrong is not None:
             raise self.error(f"the inputs that the plan gives cannot be used: {wrong}")

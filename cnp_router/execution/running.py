@@ -310,16 +310,16 @@ class _AllAwards:
             running.problem = "nothing was awarded"
             return
         groups = running.runner.alike(acting.awards)
-        first = [group[0] for group in groups]
         running.doer.by_router = not (acting.n_called or acting.transcript.calls)
         if running.doer.by_router:
-            first = await self._asked_for(acting.request, first)
-            if not first:
+            first = await self._asked_for(acting.request, [group[0] for group in groups])
+            groups = [group for group in groups if group[0] in first]
+            if not groups:
                 running.problem = "nothing was called"
                 return
+        first = [group[0] for group in groups]
         plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
-        by_award = {group[0].award: group for group in groups}
-        awards = {job.id: by_award[one.award] for job, one in zip(plan.jobs, first, strict=True)}
+        awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
         how: By = self._by or ("award" if acting.n_called else "directed")
 
         async def run(job: Job) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
+from unicodedata import normalize
 
 from cnp_router.text.term_counts import evenly
 from cnp_router.text.tokenise import placed_tokens
@@ -93,7 +94,8 @@ class Boilerplate:
         return cls(runs, after, before)
 
     def without(self, text: str) -> str:
-        """Return a text without it; one that has nothing else stays as it is."""
+        """Return a text without it, in Unicode's normal form C; one of nothing else stays whole."""
+        text = normalize("NFC", text)
         if not len(self):
             return text
         placed = placed_tokens(text[:_READ])
@@ -127,7 +129,7 @@ class Boilerplate:
 
 
 def _words(text: str) -> list[str]:
-    return [word for word, *_ in placed_tokens(text[:_READ])]
+    return [word for word, *_ in placed_tokens(normalize("NFC", text)[:_READ])]
 
 
 def _runs(words: Sequence[str], size: int = _RUN) -> Iterator[str]:

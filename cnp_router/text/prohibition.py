@@ -7,8 +7,13 @@ from unicodedata import normalize
 
 from cnp_router.text.quotations import without_quotations
 
-__all__ = ["forbids", "only_asks"]
+__all__ = ["forbids", "objection", "only_asks"]
 
+_FORBIDDEN = (
+    "the request says what is not to be done, or on what condition, which only a language model "
+    "understands"
+)
+_ASKED = "the request only asks, and this changes something"
 _APOSTROPHE = "['\u2019\u2018\u00b4`\u02bc]?"
 _NOT = rf"(?:do\s+not|don{_APOSTROPHE}t|never)\b(?!\s+(?:forget|hesitate|worry|mind))"
 _ADDRESSED = (
@@ -84,9 +89,27 @@ def only_asks(text: str) -> bool:
     >>> only_asks("What is the time in Rome? Write it to Ann.")
     False
     """
-    sentences = [each for each in _SENTENCE.findall(_said(text)) if re.search(r"\w", each)]
-    sentences = [each for each in sentences if not _GREETING.fullmatch(each)]
+    sentences = [
+        each
+        for each in _SENTENCE.findall(_said(text))
+        if re.search(r"\w", each) and not _GREETING.fullmatch(each)
+    ]
     return bool(sentences) and all(map(_is_question, sentences))
+
+
+def objection(text: str, effects: str) -> str:
+    """Return why words alone do not order a tool with some effects; empty if they may.
+
+    Examples
+    --------
+    >>> objection("Did we delete entry 5?", "writes")
+    'the request only asks, and this changes something'
+    >>> objection("Did we delete entry 5?", "unknown")
+    ''
+    """
+    if effects != "reads" and forbids(text):
+        return _FORBIDDEN
+    return _ASKED if effects == "writes" and only_asks(text) else ""
 
 
 def _is_question(sentence: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,6 @@ __all__ = [
     "Encoders",
     "as_learned",
     "encode_chunk",
-    "without_boilerplate",
 ]
 
 # Of more requests and specifications than this, some tell the terms and what they weigh.
@@ -269,14 +267,9 @@ class Encoders(Part):
         return replace(self, projection=self.projection[:, :0].copy(), dense=None)
 
 
-def without_boilerplate(requests: Iterable[str], boilerplate: Boilerplate) -> list[str]:
-    """Return requests without it, in Unicode's normal form C, as it is."""
-    return [boilerplate.without(normalize("NFC", request)) for request in requests]
-
-
 def as_learned(requests: Iterable[str], boilerplate: Boilerplate) -> list[str]:
     """Return what is read of past requests: neither boilerplate nor where links lead to."""
-    return list(map(mask_links, without_boilerplate(requests, boilerplate)))
+    return [mask_links(boilerplate.without(request)) for request in requests]
 
 
 def encode_chunk(

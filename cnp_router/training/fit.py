@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.metadata import version
 from typing import TYPE_CHECKING
-from unicodedata import normalize
 
 import numpy as np
 
@@ -144,8 +143,7 @@ def _fit(
     started = time.perf_counter()
     days = history_days(history)
     dated = has_dates(days)
-    asked = [normalize("NFC", text) for text in history.texts]
-    used = [mashup.apis for mashup in history]
+    asked, used = history.texts, [mashup.apis for mashup in history]
     boilerplate = Boilerplate.of(asked, used, len(catalog))
     read = as_learned(asked, boilerplate)
     said = Said.of(read, used)

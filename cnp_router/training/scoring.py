@@ -23,7 +23,7 @@ from cnp_router.training.completion import Completion
 from cnp_router.training.compound import Compound, most_doubt, prior_log_odds, read
 from cnp_router.training.corpus import Corpus
 from cnp_router.training.decision import Decision
-from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders, without_boilerplate
+from cnp_router.training.encoders import UNKNOWN, EncodedRequests, Encoders
 from cnp_router.training.lost import share_lost
 from cnp_router.training.ranker import Ranker
 from cnp_router.training.tail import Tail
@@ -155,7 +155,7 @@ class Scoring:
         All is read where what is left seems to ask for nothing that there is; and as it was learned
         where the same was asked before.
         """
-        whole = without_boilerplate(requests, self.encoders.boilerplate)
+        whole = list(map(self.encoders.boilerplate.without, requests))
         read = list(map(mask_links, whole))
         around = list(map(without_quotations, read))
         rows = [
