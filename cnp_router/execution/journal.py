@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -111,6 +111,10 @@ class Journal:
         How jobs ended, those of earlier runs too.
     lost : dict of str to str
         By job that was called without manager or coordinator: why.
+    by_router : bool
+        Whether the router alone chose who acts. See `Filler.fill`.
+    passed_over : tuple of str
+        What of the request is not acted on, and why.
 
     Raises
     ------
@@ -137,6 +141,8 @@ class Journal:
         self.results: dict[str, CallResult] = {}
         self.ends: dict[str, JobEnd] = {}
         self.lost: dict[str, str] = {}
+        self.by_router = False
+        self.passed_over: tuple[str, ...] = ()
         self._calls: list[StartedCall] = []
         self._running: set[int] = set()
         self._done: dict[str, StartedCall] = {}
@@ -152,8 +158,10 @@ class Journal:
             self.close()
             raise
 
-    def begin(self, plan: Plan) -> None:
-        """Begin an execution, or go on with the one of the file.
+    def begin(
+        self, plan: Plan, *, by_router: bool = False, passed_over: Sequence[str] = ()
+    ) -> None:
+        """Begin an execution, or go on with the one of the file, which says who chose.
 
         Raises
         ------
@@ -162,8 +170,9 @@ class Journal:
         """
         if self.plan is None:
             head = {"record": "execution", "format": FORMAT_VERSION, "id": self.execution}
-            self._write({**head, "plan": plan.to_dict()})
-            self.plan = plan
+            chosen = {"by_router": by_router, "passed_over": list(passed_over)}
+            self._write({**head, **chosen, "plan": plan.to_dict()})
+            self.plan, self.by_router, self.passed_over = plan, by_router, tuple(passed_over)
         self.check_request(plan.request)
         if plan != self.plan:
             problem = "belongs to another plan for this request"
@@ -351,7 +360,8 @@ class Journal:
         if head.format != FORMAT_VERSION:
             problem = f"written in format {head.format}, this version has {FORMAT_VERSION}"
             raise DataFileError(file.path, problem, cure="name another file")
-        self.execution = head.id
+        self.execution, self.by_router = head.id, head.by_router
+        self.passed_over = tuple(head.passed_over)
         self.plan = Plan.parse(Record(head.plan, file.path, 1))
 
     def _take(self, line: bytes) -> None:

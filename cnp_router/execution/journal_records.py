@@ -24,7 +24,7 @@ __all__ = [
     "parse",
 ]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _MOST = 1_000_000  # characters of a text and of a structured result as JSON
 _MOST_SAID = 10_000  # characters of a note, and of what a failure says
@@ -41,6 +41,8 @@ class Head(_Line):
     record: Literal["execution"]
     format: int
     id: str
+    by_router: bool
+    passed_over: list[str]
     plan: dict[str, Any]
 
 

@@ -68,6 +68,8 @@ class Running:
             await self.follow(request)
         elif self.journal.plan is not None:
             self.journal.check_request(request)
+            self.doer.by_router = self.journal.by_router
+            self.passed_over = self.journal.passed_over
             await self.follow(self.journal.plan)
         else:
             await self._in_one_round(request)
@@ -90,7 +92,7 @@ class Running:
     async def work(self, plan: Plan, run: Callable[[Job], object]) -> None:
         """Do the jobs of a plan; `run` does one. What is done of a plan before it is kept."""
         self.check(plan)
-        self.journal.begin(plan)
+        self.journal.begin(plan, by_router=self.doer.by_router, passed_over=self.passed_over)
         self.plan = plan
         self.doer.goal = plan.request
         before = {name: each for name, each in self.reports.items() if each.state == "done"}

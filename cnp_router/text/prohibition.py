@@ -7,13 +7,14 @@ from unicodedata import normalize
 
 from cnp_router.text.quotations import without_quotations
 
-__all__ = ["forbids", "objection", "only_asks"]
+__all__ = ["forbids", "objection", "only_asks", "only_tells"]
 
 _FORBIDDEN = (
     "the request says what is not to be done, or on what condition, which only a language model "
     "understands"
 )
 _ASKED = "the request only asks, and this changes something"
+_TOLD = "the request only tells what happened, and this changes something"
 _APOSTROPHE = "['\u2019\u2018\u00b4`\u02bc]?"
 _NOT = rf"(?:do\s+not|don{_APOSTROPHE}t|never)\b(?!\s+(?:forget|hesitate|worry|mind))"
 _ADDRESSED = (
@@ -32,7 +33,7 @@ _FORBIDS = re.compile(
     r"|you\s+(?:can|could|please|would|don.?t\s+mind))\b)"
     r"|\b(?:except|excluding|nor|other\s+than|apart\s+from|instead\s+of|rather\s+than)\b"
     r"|(?:,|\bbut)\s+not\b(?!\s+only)"
-    r"|\bwithout\b(?!\s+(?:delay|exception))"
+    r"|\bwithout\b(?!\s+(?:delay|exception|fail|further\s+ado))"
     r"|\b(?:all|every\w*|any\w*|no ?(?:one|body))\b(?:\s+\w+){0,3}\s+but\b(?!\s+please\b)"
     # What no English text says; French has it behind the verb.
     r"|\b(?:nicht(?!\s+vergessen)|kein(?:e[mnrs]?)?(?!\s+problem)|nie|niemals|falls|wenn|ohne|au\u00dfer|sauf"
@@ -49,11 +50,22 @@ _QUESTION = re.compile(
 )
 # Orders in the form of questions.
 _POLITE = re.compile(
-    r"\b(?:please|pls|you(?!\s+(?:already|ever|still))|why\s+(?:not|don.?t)|how\s+about"
+    r"^\W*I(?:\s+(?:want|need|wish|would\s+like)|.?d\s+like)\b|\b(?:please|pls|you(?!\s+(?:already|ever|still))|why\s+(?:not|don.?t)|how\s+about"
     r"|is\s+(?:it\s+possible|there\s+any\s+chance)|bitte|kannst|k\u00f6nn\w*|w\u00fcrde\w*|wie\s+w\u00e4re"
     r"|peux|pouvez|pourr\w*|puede\w*|podr\w*)\b",
     re.IGNORECASE,
 )
+_PAST = r"(?:already\s+|just\s+|[a-z]+ly\s+)*(?!(?:ask|hop|lik|request|want|wish)ed\b)[a-z]+(?<!e)ed\b"
+_TELLS = re.compile(
+    r"\W*(?:(?:and|also|today|yesterday)\s+)?(?:"
+    rf"(?:I|you|he|she|it|we|they|someone|somebody)(?:{_APOSTROPHE}(?:ve|s|d))?"
+    rf"\s+(?:(?:have|has|had)\s+)?{_PAST}"
+    r"|(?:(?:a|all|an|her|his|its|my|our|that|the|their|these|this|those|your)\b|[a-z]+\s+#?\d)"
+    rf"(?:(?!\s(?:that|which|who)\b)[^,:;])*?\s(?:was|were|(?:have|has|had)\s+been)\s+{_PAST}"
+    r"|.*\b(?:wurden?|(?:a|ont)\s+\u00e9t\u00e9)\b)",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(r"[,:]|\s[-\u2013\u2014]|\b(?:and|but|now|so|then|und|et)\b", re.IGNORECASE)
 _OF_YOU = re.compile(r"\W*(?:did|have|do(?! you (?:mind|think)))\s+you\b", re.IGNORECASE)
 _GREETING = re.compile(
     r"\W*(?:hi|hello|hey|dear|thanks|thank\s+you|best|regards|cheers|hallo|danke|merci|gracias)\b"
@@ -89,12 +101,24 @@ def only_asks(text: str) -> bool:
     >>> only_asks("What is the time in Rome? Write it to Ann.")
     False
     """
-    sentences = [
-        each
-        for each in _SENTENCE.findall(_said(text))
-        if re.search(r"\w", each) and not _GREETING.fullmatch(each)
-    ]
+    sentences = _sentences(text)
     return bool(sentences) and all(map(_is_question, sentences))
+
+
+def only_tells(text: str) -> bool:
+    """Return whether a text holds nothing but what happened, and questions.
+
+    In English, and in a few plain words of other languages.
+
+    Examples
+    --------
+    >>> only_tells("We deleted entry 5 yesterday."), only_tells("Entry 5 was deleted. By whom?")
+    (True, True)
+    >>> only_tells("Delete the entry that was added."), only_tells("I finished it: delete entry 5")
+    (False, False)
+    """
+    left = [each for each in _sentences(text) if not _is_question(each)]
+    return bool(left) and all(map(_is_told, left))
 
 
 def objection(text: str, effects: str) -> str:
@@ -109,7 +133,23 @@ def objection(text: str, effects: str) -> str:
     """
     if effects != "reads" and forbids(text):
         return _FORBIDDEN
-    return _ASKED if effects == "writes" and only_asks(text) else ""
+    if effects != "writes":
+        return ""
+    return _ASKED if only_asks(text) else _TOLD if only_tells(text) else ""
+
+
+def _sentences(text: str) -> list[str]:
+    return [
+        each
+        for each in _SENTENCE.findall(_said(text))
+        if re.search(r"\w", each) and not _GREETING.fullmatch(each)
+    ]
+
+
+def _is_told(sentence: str) -> bool:
+    """Return whether a sentence says what happened, and no more."""
+    told = _TELLS.match(sentence)
+    return told is not None and not _GOES_ON.search(sentence, 1) and not _POLITE.search(sentence)
 
 
 def _is_question(sentence: str) -> bool:

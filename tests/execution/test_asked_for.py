@@ -89,7 +89,7 @@ def cancel_appointment(appointment_id: int) -> str:
 EFFECTS = {"list_appointments": "reads", "cancel_appointment": "writes"}
 
 
-def execute(request, filler=None, protocol="learned", model=None):
+def execute(request, filler=None, protocol="learned", model=None, **how):
     async def main():
         DID.clear()
         source = FunctionSource("c", [list_appointments, cancel_appointment], effects=EFFECTS)
@@ -98,7 +98,7 @@ def execute(request, filler=None, protocol="learned", model=None):
             known = offline_model(catalog) if model is None else model
             net = ContractNet(catalog, known, router=fit_router(catalog))
             executor = Executor(net, sources, approve=allow_writes, filler=filler)
-            return await executor.execute(request, protocol=protocol)
+            return await executor.execute(request, protocol=protocol, **how)
 
     return asyncio.run(main())
 
@@ -146,3 +146,15 @@ def test_an_agent_that_chose_is_followed():
     done = execute(request, Filler(inputs), "single-agent", chose)
     assert done.is_done
     assert (DID, done.passed_over) == ([("cancel", 5)], ())
+
+
+def test_an_execution_that_is_resumed_knows_who_chose(tmp_path):
+    file = tmp_path / "state.jsonl"
+    request = "List the appointments of 2026-12-03, and did we cancel appointment 5?"
+    first = execute(request, journal=file)
+    filled = [{"inputs": {"appointment_id": 5}, "missing": []}] * 3
+    again = execute(request, Filler(ScriptedChatModel(filled)), journal=file)
+    assert not first.is_done
+    assert not again.is_done
+    assert DID == []
+    assert again.passed_over == first.passed_over

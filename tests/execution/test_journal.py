@@ -161,7 +161,7 @@ def test_wherever_it_is_cut_off_nothing_half_written_is_taken_for_done(file, mon
     ("line", "old", "new", "problem"),
     [
         (1, "execution", "comparison", "line 1: is not the file of an execution"),
-        (1, '"format": 2', '"format": 3', "written in format 3, this version has 2"),
+        (1, '"format": 3', '"format": 4', "written in format 4, this version has 3"),
         (1, '"id": "a"', '"id": "b"', "line 1: duplicate job id 'b'"),
         (1, '"plan"', '"plans"', "is not the file of an execution"),
         (2, "started", "begun", "line 2: is not a line of a journal"),

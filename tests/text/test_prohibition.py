@@ -6,7 +6,7 @@ from unicodedata import normalize
 
 import pytest
 
-from cnp_router.text.prohibition import forbids, only_asks
+from cnp_router.text.prohibition import forbids, objection, only_asks, only_tells
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,7 @@ def test_what_forbids(text):
         "Post the message 'do not come' to the channel",
         "Don't forget to clean the tank",
         "Clean the tank without delay, even if it is full",
+        "Clean the tank without further ado",
         "Not to worry, clean the tank",
         "Kein Problem, das Bad putzen",
     ],
@@ -91,6 +92,7 @@ def test_what_does_not(text):
         "Wer hat Eintrag 5 gelöscht?",
         "Hi Ann,\nwho deleted entry 5?\nBest, Bob",
         "Can I delete it?",
+        "Do I need to clean the tank?",
         "Was it deleted?",
         "¿Qué borramos?",
     ],
@@ -106,6 +108,8 @@ def test_what_only_asks(text):
         " ?",
         "Could you delete entry 5?",
         "Do the dishes",
+        "I want to clean the tank, ok?",
+        "I'd like the tank cleaned?",
         "Please delete entry 5",
         "What is the time? Write it to Ann.",
         "Have the car washed",
@@ -120,3 +124,48 @@ def test_what_only_asks(text):
 )
 def test_what_may_be_an_order(text):
     assert not only_asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We dumped batch 17 yesterday",
+        "I've already refunded order 5.",
+        "Hello Ann,\nI have finally cancelled the trip. Was that right?\nBest, Bob",
+        "Batch 17 was dumped by Ann",
+        "My flight to Rome has been cancelled!",
+        "The entries of last week were already deleted",
+        "Der Termin wurde abgesagt.",
+        "La commande a été annulée",
+    ],
+)
+def test_what_only_tells(text):
+    assert only_tells(text)
+    assert objection(text, "writes")
+    assert not objection(text, "unknown")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Who deleted it?",
+        "I need entry 5 deleted",
+        "I wanted to cancel order 5",
+        "We feed the fish at nine",
+        "I finished: delete entry 5",
+        "We dumped batch 17, mark it as dumped",
+        "We cancelled the trip so refund order 5",
+        "Delete the entry that was added yesterday",
+        "The entry that was added yesterday should be deleted",
+        "Archive all orders that were refunded",
+        "My flight was cancelled. Book another one.",
+        "My flight was cancelled and I need another one",
+        "Get scheduled visits",
+        "You deleted it by mistake, please restore it",
+        "Order 5 was wrong",
+        "Refund what was paid",
+    ],
+)
+def test_what_tells_and_may_order(text):
+    assert not only_tells(text)
