@@ -44,7 +44,6 @@ _LOGGER = logging.getLogger(__name__)
 _BODY = "the body"
 _MCP = "/mcp"
 _DIGITS = re.compile(r"[0-9]{1,10}")
-_MOST_K = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class SearchBody:
     def __post_init__(self) -> None:
         check_request(self.query)
         if self.k is not None:
-            check_number("k", self.k, 1, _MOST_K, whole=True)
+            check_number("k", self.k, 1, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
