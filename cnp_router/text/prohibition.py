@@ -55,7 +55,9 @@ _POLITE = re.compile(
     r"|peux|pouvez|pourr\w*|puede\w*|podr\w*)\b",
     re.IGNORECASE,
 )
-_PAST = r"(?:already\s+|just\s+|[a-z]+ly\s+)*(?!(?:ask|hop|lik|request|want|wish)ed\b)[a-z]+(?<!e)ed\b"
+_PAST = (
+    r"(?:(?:already|just|[a-z]+ly)\s+)*(?!(?:ask|hop|lik|request|want|wish)ed\b)[a-z]+(?<!e)ed\b"
+)
 _TELLS = re.compile(
     r"\W*(?:(?:and|also|today|yesterday)\s+)?(?:"
     rf"(?:I|you|he|she|it|we|they|someone|somebody)(?:{_APOSTROPHE}(?:ve|s|d))?"
