@@ -18,7 +18,8 @@ _TOLD = "the request only tells what happened, and this changes something"
 _APOSTROPHE = "['\u2019\u2018\u00b4`\u02bc]?"
 _NOT = rf"(?:do\s+not|don{_APOSTROPHE}t|never)\b(?!\s+(?:forget|hesitate|worry|mind))"
 _ADDRESSED = (
-    "also and better but can just kindly may must ok okay or please pls shall should so then we you"
+    "also and better but can just kindly may must ok okay or please pls said say says shall should "
+    "so then we you"
 )
 _FORBIDS = re.compile(
     rf"(?:^|[.,;:!?()*-]|\b(?:{'|'.join(_ADDRESSED.split())}))\s*{_NOT}"
@@ -26,8 +27,11 @@ _FORBIDS = re.compile(
     rf"|\b(?:let{_APOSTROPHE}s|rather|better)\s+not\b|\bcan(?:not|\s+not|{_APOSTROPHE}t)\b"
     rf"|\b(?:must|shall|should|may|need)(?:\s+not|n{_APOSTROPHE}t)\b"
     r"|\b(?:no\s+one|nobody)\s+(?:may|must|shall|should)\b"
+    r"|\b(?:to\s+never|never\s+to|refrain\s+from|should\s+(?:it|that|this))\b"
+    r"|(?:^|[.;:!?]|\bplease)\s*avoid\s+\w+ing\b"
+    r"|\b(?:whenever|as\s+soon\s+as|when\s+(?:it|he|she|they|the))\b[^.;:!?]*,"
     r"|\b(?:by\s+no\s+means|under\s+no\s+circumstances|no\s+need\s+(?:to|for)(?!\s+(?:ask|call))"
-    r"|not\s+to(?!\s+worry)|unless|provided|in\s+case|as\s+long\s+as|only\s+(?:after|if|when)"
+    r"|not\s+to(?!\s+worry)|unless|provided|in\s+case|as\s+long\s+as|only\s+(?:after|if|on|when)"
     r"|once\s+(?:the|it|he|she|they|we|you))\b"
     r"|(?<!\beven )\bif\b(?!\s+(?:possible|necessary|needed|so|at\s+all"
     r"|you\s+(?:can|could|please|would|don.?t\s+mind))\b)"
@@ -62,6 +66,7 @@ _TELLS = re.compile(
     r"\W*(?:(?:and|also|today|yesterday)\s+)?(?:"
     rf"(?:I|you|he|she|it|we|they|someone|somebody)(?:{_APOSTROPHE}(?:ve|s|d))?"
     rf"\s+(?:(?:have|has|had)\s+)?{_PAST}"
+    rf"|(?:her|his|its|my|our|their|your)\s+[a-z]+\s+{_PAST}"
     r"|(?:(?:a|all|an|her|his|its|my|our|that|the|their|these|this|those|your)\b|[a-z]+\s+#?\d)"
     rf"(?:(?!\s(?:that|which|who)\b)[^,:;])*?\s(?:was|were|(?:have|has|had)\s+been)\s+{_PAST}"
     r"|.*\b(?:wurden?|(?:a|ont)\s+\u00e9t\u00e9)\b)",
@@ -69,6 +74,12 @@ _TELLS = re.compile(
 )
 _GOES_ON = re.compile(r"[,:]|\s[-\u2013\u2014]|\b(?:and|but|now|so|then|und|et)\b", re.IGNORECASE)
 _OF_YOU = re.compile(r"\W*(?:did|have|do(?! you (?:mind|think)))\s+you\b", re.IGNORECASE)
+_INDIRECTLY = re.compile(
+    r"\W*(?:please\s+)?(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?)?"
+    r"(?:(?:show|tell)\s+(?:me|us)|let\s+(?:me|us)\s+know|check|find\s+out|I\s+want\s+to\s+know)\s+"
+    r"(?:who|whom|whose|what|which|when|where|why|how|whether|if)\b",
+    re.IGNORECASE,
+)
 _GREETING = re.compile(
     r"\W*(?:hi|hello|hey|dear|thanks|thank\s+you|best|regards|cheers|hallo|danke|merci|gracias)\b"
     r"[^.!?;\n]{0,25}\W*",
@@ -155,6 +166,8 @@ def _is_told(sentence: str) -> bool:
 
 
 def _is_question(sentence: str) -> bool:
+    if _INDIRECTLY.match(sentence) and not _GOES_ON.search(sentence):
+        return True
     if _POLITE.search(sentence) and not _OF_YOU.match(sentence):
         return False
     if sentence.rstrip().endswith("?"):
