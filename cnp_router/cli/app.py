@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -65,21 +65,39 @@ class Application(Group):
             raise KeyboardInterrupt from None
         sys.exit(code)
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the command line; help and version are written here."""
+        with _ended_where_nobody_reads():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and end silently where nobody reads on, as after ``| head``."""
-        try:
+        """Run the command."""
+        with _ended_where_nobody_reads():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            _let_go_of_stdout()
-            ctx.exit(_BROKEN_PIPE)
-        except MemoryError as exc:
-            cure = "give it more; fewer --jobs take less, where there are some"
-            raise CnpRouterError(f"there is too little memory ({cure})") from exc
-        except OSError as exc:
-            if exc.filename is not None:
-                raise CnpRouterError(f"{exc.filename}: {exc.strerror}") from exc
-            _let_go_of_stdout()  # it is the output itself
-            raise CnpRouterError(f"the output cannot be written: {exc.strerror or exc}") from exc
+
+
+@contextlib.contextmanager
+def _ended_where_nobody_reads() -> Iterator[None]:
+    """End silently where nobody reads on, as after ``| head``; else say what is wrong."""
+    try:
+        yield
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        raise click.exceptions.Exit(_BROKEN_PIPE) from None
+    except MemoryError as exc:
+        cure = "give it more; fewer --jobs take less, where there are some"
+        raise CnpRouterError(f"there is too little memory ({cure})") from exc
+    except OSError as exc:
+        if exc.filename is not None:
+            raise CnpRouterError(f"{exc.filename}: {exc.strerror}") from exc
+        _let_go_of_stdout()  # it is the output itself
+        raise CnpRouterError(f"the output cannot be written: {exc.strerror or exc}") from exc
 
 
 # scikit-learn warns of this where two threads fit at once: each sees the filters of warnings that

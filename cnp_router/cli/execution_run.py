@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cnp_router.cli import llm_options
+from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import price_facts, with_price
 from cnp_router.cli.execution_report import changes, echo_execution
 from cnp_router.cli.html_page import write_page
@@ -155,7 +155,8 @@ class ExecutionRun:
                 raise DataFileError(file, problem, cure=cure)
 
     async def _by_rounds(self, executor: Executor) -> None:
-        args = {"protocol": self.protocol, "announcement": self.how.announce}
+        announcement = options.announced(self.protocol, self.how.announce)
+        args: dict[str, Any] = {"protocol": self.protocol, "announcement": announcement}
         if self.how.dry_run:
             self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
             return

@@ -88,11 +88,9 @@ def negotiate(
     costs nothing. Its traffic is that of the real prompts; its choices do not measure a language
     model. What a protocol has no use for, such as a deadline where nobody bids, changes nothing.
     """
-    from cnp_router.protocols import ContractNet, find_protocol
+    from cnp_router.protocols import ContractNet
 
-    if announce not in find_protocol(protocol).announcements:
-        note(f"{protocol} has no {announce}: it is {find_protocol(protocol).announcements[0]}.")
-        announce = find_protocol(protocol).announcements[0]
+    announce = options.announced(protocol, announce)
     if transcript is not None:
         check_writable(transcript)
     router = fitted_router(model, vectors)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cnp_router.cli.help_pages import Command, Registered
+from cnp_router.cli.output import note
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.records import parse_date
 
 if TYPE_CHECKING:
-    from cnp_router.protocols import RoundSettings
+    from cnp_router.protocols import Announcement, RoundSettings
     from cnp_router.routing import SelectionRule
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -293,3 +294,14 @@ HOLDS = (
     "(community), or so many (size)."
 )
 ORGANISATIONS = ("api", "category", "community", "size")
+
+
+def announced(protocol: str, announce: str) -> Announcement:
+    """Return how a protocol announces, which is noted where it has no choice."""
+    from cnp_router.protocols import find_protocol
+
+    known = find_protocol(protocol).announcements
+    if announce in known:
+        return announce
+    note(f"{protocol} has no {announce}: it is {known[0]}.")
+    return known[0]

@@ -118,10 +118,12 @@ def process():
             begun = subprocess.Popen(
                 [sys.executable, *start, *map(str, arguments)],
                 env={**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                **options,
+                **{
+                    "stdin": subprocess.DEVNULL,
+                    "stdout": subprocess.PIPE,
+                    "stderr": subprocess.PIPE,
+                    **options,
+                },
             )
             started.enter_context(begun)
             started.callback(begun.kill)

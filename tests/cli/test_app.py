@@ -188,6 +188,24 @@ class TestStreams:
             err = command.stderr.read()
         assert (command.returncode, err) == (141, b"")
 
+    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["fit", "--help"]])
+    def test_help_that_nobody_reads(self, process, arguments):
+        unread, written = os.pipe()
+        os.close(unread)
+        with os.fdopen(written, "wb") as stdout:
+            command = process(*arguments, stdout=stdout)
+            _, err = command.communicate()
+        assert (command.returncode, err) == (141, b"")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
+    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["fit", "--help"]])
+    def test_help_that_cannot_be_written(self, process, arguments):
+        with Path("/dev/full").open("wb") as stdout:
+            command = process(*arguments, stdout=stdout)
+            _, err = command.communicate()
+        said = b"Error: the output cannot be written: No space left on device"
+        assert (command.returncode, err.splitlines()) == (1, [said])
+
     @pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
     def test_any_encoding(self, process, sample_model, encoding):
         environment = {"PYTHONIOENCODING": encoding, "LC_ALL": "C"}

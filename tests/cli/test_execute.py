@@ -86,6 +86,13 @@ def sent():
     return Path("sent.txt").read_text() if Path("sent.txt").exists() else ""
 
 
+def test_a_protocol_that_is_always_routed(execute, tools):
+    tools(LOOK, TELL)
+    how = ("--protocol", "learned", "--announce", "broadcast", "--dry-run")
+    result = execute(*how, "What is the weather in Oslo?")
+    assert (result.exit_code, result.stderr) == (0, "learned has no broadcast: it is routed.\n")
+
+
 def test_a_plan(execute, tools):
     tools(LOOK, TELL)
     result = execute("--plan", "plan.json", "--allow-write")
