@@ -259,7 +259,7 @@ def dask_fit(folder: Path, workers: int, seed: int) -> dict[str, Any]:
         dask.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # any port: another cluster may have the usual one
             silence_logs=logging.ERROR,  # a worker that is slow to end is a warning to it
         ) as cluster,
         dask.Client(cluster) as client,

@@ -146,6 +146,7 @@ def local_cluster() -> Iterator[Any]:
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     ) as cluster:
+        cluster.wait_for_workers(2, timeout=120)
         yield cluster
 
 
