@@ -73,17 +73,17 @@ class Application(Group):
         **extra: Any,
     ) -> click.Context:
         """Read the command line; help and version are written here."""
-        with _ended_where_nobody_reads():
+        with _system_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with _ended_where_nobody_reads():
+        with _system_errors():
             return super().invoke(ctx)
 
 
 @contextlib.contextmanager
-def _ended_where_nobody_reads() -> Iterator[None]:
+def _system_errors() -> Iterator[None]:
     """End silently where nobody reads on, as after ``| head``; else say what is wrong."""
     try:
         yield

@@ -16,7 +16,7 @@ from cnp_router.files import alone, as_path, check_writable, read_jsonl, write_j
 from cnp_router.forgetting import Forgetting
 from cnp_router.records import Record, check_number, check_request, check_user, shown
 from cnp_router.text import content_words, split_identifier, words
-from cnp_router.text.prohibition import objection
+from cnp_router.text.prohibition import forbids, only_asks, only_tells
 
 __all__ = ["PLANS_FILE", "Offer", "OfferPlan", "ProvenPlans", "likeness", "named_values"]
 
@@ -246,7 +246,7 @@ def likeness(before: str, now: str) -> float:
 
 def _offer(plan: Plan, request: str, score: float) -> Offer | None:
     """Return a plan with the values of now; None where these or the words do not fit it."""
-    if objection(request, "writes") != objection(plan.request, "writes"):
+    if any(is_so(request) != is_so(plan.request) for is_so in (forbids, only_asks, only_tells)):
         return None
     changed = _pairs(plan.request, request)
     one, other = _words(plan.request), _words(request)

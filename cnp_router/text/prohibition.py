@@ -54,7 +54,8 @@ _QUESTION = re.compile(
 )
 # Orders in the form of questions.
 _POLITE = re.compile(
-    r"^\W*I(?:\s+(?:want|need|wish|would\s+like)|.?d\s+like)\b|\b(?:please|pls|you(?!\s+(?:already|ever|still))|why\s+(?:not|don.?t)|how\s+about"
+    r"^\W*I(?:\s+(?:want|need|wish|would\s+like)|.?d\s+like)\b"
+    r"|\b(?:please|pls|you(?!\s+(?:already|ever|still))|why\s+(?:not|don.?t)|how\s+about"
     r"|is\s+(?:it\s+possible|there\s+any\s+chance)|bitte|kannst|k\u00f6nn\w*|w\u00fcrde\w*|wie\s+w\u00e4re"
     r"|peux|pouvez|pourr\w*|puede\w*|podr\w*)\b",
     re.IGNORECASE,
@@ -161,8 +162,9 @@ def _sentences(text: str) -> list[str]:
 
 def _is_told(sentence: str) -> bool:
     """Return whether a sentence says what happened, and no more."""
-    told = _TELLS.match(sentence)
-    return told is not None and not _GOES_ON.search(sentence, 1) and not _POLITE.search(sentence)
+    if not _TELLS.match(sentence) or _POLITE.search(sentence):
+        return False
+    return not _GOES_ON.search(sentence, 1)  # an "And" that begins it goes on from what was before
 
 
 def _is_question(sentence: str) -> bool:

@@ -113,17 +113,22 @@ def process():
     """Start the command line, or some code, as a process of its own, which ends with the test."""
     with ExitStack() as started:
 
-        def process(*arguments, code=None, module="cnp_router", environment=(), **options):
+        def process(
+            *arguments,
+            code=None,
+            module="cnp_router",
+            environment=(),
+            stdout=subprocess.PIPE,
+            **options,
+        ):
             start = ["-c", code] if code else ["-m", module]
             begun = subprocess.Popen(
                 [sys.executable, *start, *map(str, arguments)],
                 env={**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)},
-                **{
-                    "stdin": subprocess.DEVNULL,
-                    "stdout": subprocess.PIPE,
-                    "stderr": subprocess.PIPE,
-                    **options,
-                },
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                **options,
             )
             started.enter_context(begun)
             started.callback(begun.kill)

@@ -107,6 +107,13 @@ def test_a_small_word_that_turns_it_around(proven, now):
     assert proven.near(now) is None
 
 
+def test_a_question_on_a_condition_is_no_order_on_one(proven):
+    order = f"{LONG} unless it rains"
+    proven.keep(Plan(order, (Job("find", "Look near Gion.", inputs={"near": "Gion"}),)))
+    assert proven.near(order) is not None
+    assert proven.near(f"{order}?") is None
+
+
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
