@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,9 +32,7 @@ Result = TypeVar("Result")
 CONNECT_WITHIN = 10.0  # seconds, to connect
 FIRST_WORKER_WITHIN = 10.0  # seconds, to have a worker then
 WORKERS_WITHIN = 60.0  # seconds without any worker, later
-MOST_LOSSES = (
-    5  # times that what was sent to workers is gone with them, before the work is given up
-)
+MOST_LOSSES = 5  # times that what was sent to workers is gone with them, and no work done meanwhile
 _LOOK_EVERY, _CLOSE_WITHIN = 5.0, 2.0  # seconds
 _START_WORKERS = "start some: dask worker ADDRESS"
 _START = "start one: dask scheduler, and dask worker ADDRESS for each worker"
@@ -202,11 +201,18 @@ class ClusterPool(Pool):
         self._wait_for_one(FIRST_WORKER_WITHIN)
         said = self._asked(self.client.run, _version, on_error="return")
         for worker, version in said.items():
-            if version != __version__:
+            # Of an error of the system, that worker went meanwhile.
+            if version != __version__ and not isinstance(version, OSError):
                 self._refuse(worker, version)
 
     def _refuse(self, worker: str, version: Any) -> None:
-        has = f"cnp-router {version}" if isinstance(version, str) else "no cnp-router that it finds"
+        if isinstance(version, str):
+            has = f"cnp-router {version}"
+        elif "No module named 'cnp_router'" in str(version):  # all that Dask passes on is the text
+            has = "no cnp-router that it finds"
+        else:
+            problem = f"worker {worker} cannot say which cnp-router it has: {version}"
+            raise self._error(problem, "look into its log")
         raise self._error(
             f"worker {worker} has {has}, and this is {__version__}",
             f"pip install 'cnp-router[dask]=={__version__}' there, and start it again",
@@ -250,27 +256,45 @@ class ClusterPool(Pool):
         return (list(_results(found.popleft())) for _ in range(len(found)))
 
     def scatter(self, value: Any) -> Any:
-        """Send a value to every worker, and return its future."""
+        """Send a value to every worker, and return its future.
+
+        To one worker, of which the others fetch it: to send it to all is no end in Dask where one
+        of them dies meanwhile.
+        """
         while True:
             self._wait_for_one(WORKERS_WITHIN)
             try:
                 with _silent("distributed.protocol"), _silent("distributed.comm"):
-                    sent = self._asked(self.client.scatter, [value], broadcast=True, hash=False)
-                (future,) = sent
+                    (future,) = self.client.scatter([value], hash=False)
+                self._fetch_everywhere(future)
             except (TypeError, AttributeError) as exc:
                 raise unsendable(exc) from exc
-            except TimeoutError as exc:  # the last worker went meanwhile
+            except (OSError, KeyError, CancelledError) as exc:  # that worker went meanwhile
                 self.lost(exc)
             except Exception as exc:
+                self._alive(exc)
                 if type(exc) is not Exception:
                     raise
-                # All that Dask passes on of what a worker raised is its text.
-                raise self._error(
-                    f"a worker cannot take what it is sent: {exc}",
-                    "it must find the modules that it is made of, as by PYTHONPATH",
-                ) from exc
+                raise self._untaken(exc) from exc  # of what a worker raised, Dask has the text
             else:
                 return future
+
+    def _fetch_everywhere(self, future: Any) -> None:
+        """Let every worker fetch a value; where one dies, another takes its part."""
+        workers = self._asked(self.client.nthreads)
+        fetched = [
+            self._asked(
+                self.client.submit,
+                _nothing,
+                future,
+                workers=[worker],
+                allow_other_workers=True,
+                pure=False,
+            )
+            for worker in workers
+        ]
+        for each in fetched:
+            self.waited(each)
 
     def submit(self, work: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Return the future of some work."""
@@ -282,10 +306,14 @@ class ClusterPool(Pool):
         self._losses += 1
         if self._losses > MOST_LOSSES:
             raise self._error(
-                f"what was sent to its workers was lost {self._losses} times",
+                f"what was sent to its workers was lost {self._losses} times, and nothing done",
                 "look into their logs: most often they have too little memory",
             ) from exc
         time.sleep(0.2 * self._losses)
+
+    def progressed(self) -> None:
+        """Say that a piece of work is done, whatever was lost before."""
+        self._losses = 0
 
     def waited(self, future: Any) -> Any:
         """Return the result of a future; wait no longer than there are workers."""
@@ -316,6 +344,9 @@ class ClusterPool(Pool):
         """Return why no worker works, and the cure; of two empty texts if one does."""
         if not self.client.nthreads():
             return "it has had no worker", _START_WORKERS
+        # Dask lets a piece wait without end whose worker cannot unpickle what another has sent.
+        if said := next(filter(None, self.client.run(_untaken, on_error="ignore").values()), None):
+            raise self._untaken(said)
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         if any(worker["status"] != "paused" for worker in workers):
             return "", ""
@@ -326,9 +357,8 @@ class ClusterPool(Pool):
 
     def _wait_for_one(self, within: float) -> None:
         try:
-            self.client.wait_for_workers(1, timeout=within)
+            self._asked(self.client.wait_for_workers, 1, timeout=within)
         except TimeoutError as exc:
-            self._alive(exc)
             raise self._error("it has no workers", _START_WORKERS) from exc
 
     def _alive(self, exc: BaseException) -> None:
@@ -344,6 +374,12 @@ class ClusterPool(Pool):
             if is_its_own and self.client.status == "running":
                 raise
             raise self._error("it is gone", _START) from exc
+
+    def _untaken(self, said: object) -> ClusterError:
+        return self._error(
+            f"a worker cannot take what it is sent: {said}",
+            "it must find the modules that it is made of, as by PYTHONPATH",
+        )
 
     def _error(self, problem: str, cure: str) -> ClusterError:
         return ClusterError(self._address, problem, cure=cure)
@@ -387,9 +423,12 @@ class _Job:
         """Wait for the result."""
         while True:
             try:
-                return self._pool.waited(self.future())
+                result = self._pool.waited(self.future())
             except CancelledError as exc:
                 self._pool.lost(exc)
+            else:
+                self._pool.progressed()
+                return result
 
 
 def _results(jobs: deque[_Job]) -> Iterator[Any]:
@@ -399,6 +438,18 @@ def _results(jobs: deque[_Job]) -> Iterator[Any]:
 
 def _is_at_work(dask_worker: Any) -> bool:
     return bool(dask_worker.state.executing)
+
+
+def _untaken(dask_worker: Any) -> str:
+    """Return what went wrong when something was taken for which a piece of work waits."""
+    for task in dask_worker.state.tasks.values():
+        if task.state == "error" and any(each.state == "waiting" for each in task.dependents):
+            return str(task.exception_text)
+    return ""
+
+
+def _nothing(value: Any) -> None:
+    """Take a value, which a worker has then."""
 
 
 def _version() -> str:
@@ -414,4 +465,9 @@ def _run(version: str, work: Callable[..., Any], *args: Any) -> Any:
             cure=f"pip install 'cnp-router[dask]=={version}' there, and start it again",
         )
     with one_thread:
-        return work(*args)
+        try:
+            return work(*args)
+        except MissingExtraError as exc:
+            problem = f"{exc.purpose} needs {exc.package}, which {socket.gethostname()} has not"
+            cure = f"pip install 'cnp-router[{exc.extra}]' there, and start it again"
+            raise ClusterError("", problem, cure=cure) from exc

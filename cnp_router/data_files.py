@@ -29,13 +29,15 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
     """Return the files that some paths mean, in order: a pattern means all that match it, sorted.
 
     A path that is there is itself, whatever characters its name has. All that matches and is no
-    folder is one of them: reading a link that leads nowhere is an error.
+    folder is one of them: reading a link that leads nowhere is an error. A folder called
+    ``.parquet``, as Dask and Spark write a table, means the Parquet files in it. Of other folders
+    that match it is said that they are passed over, unless the pattern has ``**``.
 
     Raises
     ------
     DataFileError
-        If nothing matches a pattern, a file is meant twice, or a folder where some may be cannot be
-        looked into.
+        If nothing matches a pattern, a file is meant twice, such a folder has no Parquet file, or
+        one where some may be cannot be looked into.
 
     Examples
     --------
@@ -50,7 +52,8 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
     for path in [paths] if isinstance(paths, str | Path) else paths:
         pattern = str(as_path(path))
         is_plain = not glob.has_magic(pattern) or os.path.exists(pattern)  # noqa: PTH110
-        for match in [path] if is_plain else _matches(pattern):
+        matches = [path] if is_plain else _matches(pattern)
+        for match in itertools.chain.from_iterable(map(_parts, matches)):
             place = os.path.abspath(match)  # noqa: PTH100  (resolve would follow links)
             if place in found:
                 raise DataFileError(match, "it is given twice", cure=f"{pattern} means it, too")
@@ -61,10 +64,34 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
 def _matches(pattern: str) -> list[Path]:
     _check_folders(Path(pattern))
     # A Path's own methods raise where a folder may not be entered.
-    matches = [Path(place) for place in _found(pattern) if not os.path.isdir(place)]  # noqa: PTH112
+    found = [Path(place) for place in _found(pattern)]
+    folders = [place for place in found if _is_folder(place) and not is_parquet(place)]
+    others = set(folders)
+    matches = [place for place in found if place not in others]
     if not matches:
-        raise DataFileError(pattern, "no file matches", cure="check the pattern")
+        cure = f"give what is in it, as {folders[0] / '*'}" if folders else "check the pattern"
+        raise DataFileError(pattern, "no file matches", cure=cure)
+    if folders and "**" not in pattern:
+        more = f", and {len(folders) - 1} more" if len(folders) > 1 else ""
+        _log.warning("%s: is a folder, and passed over%s", folders[0], more)
     return matches
+
+
+def _parts(path: str | Path) -> Iterable[str | Path]:
+    """Return the files of a table that is a folder, or the path itself."""
+    if not (is_parquet(path) and _is_folder(path)):
+        return [path]
+    folder = Path(glob.escape(str(path)))
+    _check_folders(folder / "*")
+    files = [file for file in _found(str(folder / "*")) if is_parquet(file)]
+    if not files:
+        cure = f"give them, as {folder / '**' / '*.parquet'}"
+        raise DataFileError(path, "no Parquet file in it", cure=cure)
+    return [Path(file) for file in files]
+
+
+def _is_folder(path: str | Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112  (a Path's raises where one may not be entered)
 
 
 def _check_folders(pattern: Path) -> None:
@@ -140,6 +167,8 @@ def read_parquet(
     file = as_path(path)
     number = 0
     try:
+        if file.is_file() and not file.stat().st_size:
+            raise EmptyFileError(path)
         with file.open("rb") as data, ParquetFile(data) as table:
             there = list(table.schema_arrow.names)
             twice = [name for name, n in Counter(there).items() if n > 1]

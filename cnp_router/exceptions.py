@@ -207,6 +207,12 @@ class ModelNotFoundError(ModelStoreError):
 class ModelCorruptError(ModelStoreError):
     """The model is truncated, altered or incomplete."""
 
+    @classmethod
+    def of(cls, folder: str | Path, problem: object) -> ModelCorruptError:
+        """Return the error of a model's folder, with the cure."""
+        cure = "fit it again, or copy it again if it is a copy"
+        return cls(f"{folder}: the model is damaged: {problem} ({cure})")
+
 
 class ModelVersionError(ModelStoreError):
     """The model was written in a format this version does not read."""

@@ -23,7 +23,7 @@ from cnp_router.exceptions import DataFileError, EmptyFileError, InputError, sho
 
 __all__ = [
     "JSON_VALUES",
-    "LineFile",
+    "WRITING",
     "alone",
     "as_path",
     "atomic_write",
@@ -40,6 +40,7 @@ __all__ = [
     "read_text",
     "reason",
     "text_of",
+    "trouble",
     "value_of",
     "write_jsonl",
     "writing",
@@ -50,12 +51,13 @@ _READING: dict[type[BaseException], tuple[str, str]] = {
     IsADirectoryError: ("is a directory", "name a file inside it"),
     PermissionError: ("no permission to read it", "check its mode"),
 }
-_WRITING: dict[type[BaseException], tuple[str, str]] = {
+WRITING: dict[type[BaseException], tuple[str, str]] = {
     IsADirectoryError: ("is a directory", "name a file"),
     FileNotFoundError: ("its folder does not exist", "create it first"),
     NotADirectoryError: ("its folder does not exist", "create it first"),
 }
 JSON_VALUES = "use strings, finite numbers, true, false, null, lists and objects"
+_GZIP = b"\x1f\x8b"  # how all that gzip packs begins
 _A_LINE = "write one JSON object a line"
 _CSV = (".csv", ".tsv")
 _HEADER = re.compile(r"\s*\"?[\w-]+\"?(?:([,;\t])\"?[\w-]+\"?)(?:\1\"?[\w-]+\"?)*\s*")
@@ -68,7 +70,7 @@ def read_text(path: str | Path) -> str:
     try:
         data = file.read_bytes()
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-        raise _trouble(path, exc, "cannot be read", _READING) from exc
+        raise trouble(path, exc, "cannot be read", _READING) from exc
     return text_of(data, path)
 
 
@@ -138,16 +140,14 @@ def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 try:
                     yield number, text.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as exc:
-                    problem = f"not UTF-8 (byte {line[exc.start]:#04x})"
-                    cure = "save it as UTF-8"
-                    raise DataFileError(path, problem, line=number, cure=cure) from exc
+                    raise _not_text(path, line, exc, number) from exc
     except (gzip.BadGzipFile, zlib.error, EOFError) as exc:
         problem = f"cannot be unpacked as gzip: {exc}"
         raise DataFileError(path, problem, cure="pack it again, or drop the .gz") from exc
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
         if isinstance(exc, DataFileError):  # of the line, or of whoever reads on
             raise
-        raise _trouble(path, exc, "cannot be read", _READING) from exc
+        raise trouble(path, exc, "cannot be read", _READING) from exc
 
 
 def check_not_csv(text: str, path: str | Path) -> None:
@@ -186,7 +186,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             temporary = target.with_name(f".cnp-router-{secrets.token_hex(8)}.tmp")
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-        raise _trouble(path, exc, "cannot be written", _WRITING) from exc
+        raise trouble(path, exc, "cannot be written", WRITING) from exc
     try:
         with os.fdopen(handle, mode, **text) as out:
             yield out
@@ -199,11 +199,11 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
                     temporary.chmod(stat.S_IMODE(target.stat().st_mode))
                 temporary.replace(target)
             except OSError as exc:
-                raise _trouble(path, exc, "cannot be written") from exc
+                raise trouble(path, exc, "cannot be written") from exc
     except OSError as exc:
         # Only what the device says of this file: the caller's block may raise its own errors.
         if exc.errno in _DEVICE_TROUBLE and exc.filename is None:
-            raise _trouble(path, exc, "cannot be written") from exc
+            raise trouble(path, exc, "cannot be written") from exc
         raise
     finally:
         if temporary is not None:
@@ -216,7 +216,7 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise _trouble(path, exc, "cannot be written", _WRITING) from exc
+        raise trouble(path, exc, "cannot be written", WRITING) from exc
 
 
 def lock(file: IO[Any]) -> None:
@@ -270,7 +270,7 @@ def _held(beside: Path, path: str | Path) -> IO[Any] | None:
     try:
         file = beside.open("ab")
     except OSError as exc:
-        raise _trouble(path, exc, "cannot be written", _WRITING) from exc
+        raise trouble(path, exc, "cannot be written", WRITING) from exc
     try:
         lock(file)
         # Who held it before may have deleted it since it was opened here.
@@ -280,100 +280,9 @@ def _held(beside: Path, path: str | Path) -> IO[Any] | None:
         pass
     except OSError as exc:  # as on a file system that has no locks
         file.close()
-        raise _trouble(path, exc, "cannot be locked") from exc
+        raise trouble(path, exc, "cannot be locked") from exc
     file.close()
     return None
-
-
-class LineFile:
-    """A file of lines that only grows, open for one writer.
-
-    After a kill it is whole lines and perhaps one torn one, the last. Nothing is changed in it
-    before the first line is added; then the torn one goes.
-
-    Parameters
-    ----------
-    path : str or Path
-        Made if it does not exist; its folder must.
-    kind : str
-        Who else could be writing to it, for the error.
-    private : bool, default=False
-        Whether only its owner may read it.
-
-    Attributes
-    ----------
-    lines : list of bytes
-        Those that were there, without the torn one.
-    torn : bytes
-        The torn one.
-
-    Raises
-    ------
-    DataFileError
-        If it cannot be read or written, or somebody else has it open.
-    """
-
-    def __init__(self, path: str | Path, kind: str, *, private: bool = False) -> None:
-        self.path = as_path(path)
-        try:
-            # Unbuffered, and each line in one write: a kill tears no line but the last.
-            self._file = open(  # noqa: SIM115  (it stays open; a Path has no opener)
-                self.path,
-                "a+b",
-                buffering=0,
-                opener=lambda name, flags: os.open(name, flags, 0o600 if private else 0o666),
-            )
-        except (OSError, ValueError) as exc:  # ValueError: a path with a NUL character
-            raise _trouble(path, exc, "cannot be written", _WRITING) from exc
-        try:
-            data = self._begin(kind)
-        except BaseException:
-            self._file.close()
-            raise
-        self._size = data.rfind(b"\n") + 1
-        self.lines = data[: self._size].split(b"\n")[:-1]
-        self.torn = data[self._size :]
-        self._ends_torn = bool(self.torn)
-
-    def append(self, line: bytes) -> None:
-        """Write one line. It survives the end of this process, and once `sync` is done any end."""
-        left = memoryview(line + b"\n")
-        try:
-            if self._ends_torn:
-                self._file.truncate(self._size)
-            self._ends_torn = True
-            while left:
-                left = left[self._file.write(left) :]
-        except OSError as exc:
-            raise _trouble(self.path, exc, "cannot be written") from exc
-        self._ends_torn = False
-        self._size += len(line) + 1
-
-    def sync(self) -> None:
-        """Return when all lines are on disk."""
-        try:
-            os.fsync(self._file.fileno())
-        except OSError as exc:
-            raise _trouble(self.path, exc, "cannot be written") from exc
-
-    def close(self) -> None:
-        """Let go of the file. Can be called twice."""
-        self._file.close()
-
-    def _begin(self, kind: str) -> bytes:
-        if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-            raise DataFileError(self.path, "is not a regular file", cure="name another")
-        try:
-            lock(self._file)  # before it is read: somebody else may be writing to it
-        except (BlockingIOError, PermissionError) as exc:
-            problem = f"another {kind} is writing to it"
-            cure = "wait, or name another file"
-            raise DataFileError(self.path, problem, cure=cure) from exc
-        try:
-            self._file.seek(0)
-            return self._file.read()
-        except OSError as exc:
-            raise _trouble(self.path, exc, "cannot be read") from exc
 
 
 class _EnoughSeenError(Exception):
@@ -435,11 +344,18 @@ def _text_of(data: bytes, path: str | Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + 1
-        problem = f"not UTF-8 (byte {data[exc.start]:#04x})"
-        raise DataFileError(path, problem, line=line, cure="save it as UTF-8") from exc
+        raise _not_text(path, data, exc, line) from exc
 
 
-def _trouble(
+def _not_text(path: str | Path, data: bytes, exc: UnicodeDecodeError, line: int) -> DataFileError:
+    if line == 1 and data.startswith(_GZIP):
+        cure = "unpack it, or end its name in .gz if it is JSON Lines"
+        return DataFileError(path, "it is packed by gzip", cure=cure)
+    problem = f"not UTF-8 (byte {data[exc.start]:#04x})"
+    return DataFileError(path, problem, line=line, cure="save it as UTF-8")
+
+
+def trouble(
     path: str | Path,
     exc: BaseException,
     otherwise: str,

@@ -104,11 +104,11 @@ class LocalPool(Pool):
         self._how: dict[str, Any] = {"n_jobs": check_jobs(n_jobs)}
         if threads:
             self._how["prefer"] = "threads"
-        elif not _Processes.possible() and self.n_workers > 1:
-            logger.warning(
-                "this process was forked from one that shares out work to others, which joblib "
-                "cannot start here: it does all of it alone"
-            )
+        # How many joblib would have is asked last: it says itself where it can start none.
+        elif (hindrance := _Processes.hindrance()) and (
+            n_jobs not in (None, 1) or (n_jobs is None and self.n_workers > 1)
+        ):
+            logger.warning("%s: it does all of it alone", hindrance)
             self._how["n_jobs"] = 1
 
     @property
@@ -216,9 +216,16 @@ class _Processes:
     _starter: int | None = None
 
     @classmethod
-    def possible(cls) -> bool:
-        """Return whether there can be any: not where they were those of who forked this one."""
-        return cls._starter in (None, os.getpid())
+    def hindrance(cls) -> str:
+        """Return why there can be none; an empty text if there can."""
+        if cls._starter not in (None, os.getpid()):
+            return (
+                "this process was forked from one that shares out work to others, which joblib "
+                "cannot start here"
+            )
+        if multiprocessing.current_process().daemon:
+            return "this process is one of a pool of multiprocessing, which can start no others"
+        return ""
 
     @classmethod
     @contextmanager

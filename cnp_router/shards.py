@@ -71,6 +71,10 @@ def _read(
         if not file.exists():
             cure = "the workers read it: put it where all of them see it under this path"
             raise DataFileError(file, f"no such file on {host}", cure=cure)
+        if not (file.is_file() or file.is_dir()):
+            # A pipe would keep the worker waiting, and whoever asks it for something later.
+            cure = "the workers read it: it must be one"
+            raise DataFileError(file, f"is no regular file on {host}", cure=cure)
         if size not in (None, own := file.stat().st_size):
             problem = f"has {own:,} bytes on {host}, and {size:,} where it was asked for"
             cure = "the workers read it: under this path all of them must see the same file"

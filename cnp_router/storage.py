@@ -420,7 +420,7 @@ def _while_it_stands(folder: Path, use: Callable[[Path, dict[str, Any]], T]) -> 
                 if isinstance(exc, ModelCorruptError):  # it says where
                     raise
                 what = exc if str(exc) else type(exc).__name__
-                raise _damaged(folder, what) from exc
+                raise ModelCorruptError.of(folder, what) from exc
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -448,10 +448,10 @@ def _manifest(folder: Path) -> dict[str, Any]:
             is_file = os.path.isfile(folder)  # noqa: PTH113  (a Path's raises at a name too long)
             cure = "give the folder of a model" if is_file else how_to_fit(folder)
             raise ModelNotFoundError(f"{name}: no model there ({cure})") from exc
-        raise _damaged(folder, f"{MANIFEST}: {exc.problem}") from exc
+        raise ModelCorruptError.of(folder, f"{MANIFEST}: {exc.problem}") from exc
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         what = f"{MANIFEST} lacks {exc}" if isinstance(exc, KeyError) else exc
-        raise _damaged(folder, what) from exc
+        raise ModelCorruptError.of(folder, what) from exc
     return manifest
 
 
@@ -476,10 +476,6 @@ def _raise_if_hindered(folder: Path, error: Exception) -> None:
     reason = hindrance(error)
     if reason:
         raise ModelStoreError(f"{folder}: the model cannot be read: {reason}") from error
-
-
-def _damaged(folder: Path, what: object) -> ModelCorruptError:
-    return ModelCorruptError(f"{folder}: the model is damaged: {what} (fit it again)")
 
 
 def _seal(manifest: dict[str, Any]) -> str:

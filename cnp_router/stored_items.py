@@ -418,4 +418,4 @@ def _hash(text: str) -> int:
 def _damaged(path: Path, problem: str, line: int | None = None) -> ModelCorruptError:
     where = path.name if line is None else f"{path.name}, line {line}"
     home = path.parent.parent if path.parent.name.startswith("generation-") else path.parent
-    return ModelCorruptError(f"{home}: the model is damaged: {where}: {problem} (fit it again)")
+    return ModelCorruptError.of(home, f"{where}: {problem}")

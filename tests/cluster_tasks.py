@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cnp_router.exceptions import InputError
+from cnp_router.exceptions import InputError, MissingExtraError
 
 
 def plus(shared: int, item: int) -> int:
@@ -53,6 +53,53 @@ def killed_once(shared: str, made: str, part: int) -> str:
             return f"{made}{part}"
         os.kill(os.getpid(), signal.SIGKILL)
     return f"{made}{part}"
+
+
+class Deadly:
+    """A value that ends the process which takes it, if so many took it before."""
+
+    def __init__(self, folder: str, number: int) -> None:
+        self.taken = folder, number
+
+    def __reduce__(self) -> Any:
+        return _take, self.taken
+
+
+def _take(folder: str, number: int) -> Deadly:
+    for i in range(100):
+        try:
+            Path(folder, str(i)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        if i == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        break
+    return Deadly(folder, number)
+
+
+class OnlyIn:
+    """A value that can be taken in one process alone, the first to take it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return _take_first, (self.folder,)
+
+
+def _take_first(folder: str) -> OnlyIn:
+    Path(folder, str(os.getpid())).touch()
+    if len(list(Path(folder).iterdir())) > 1:
+        raise ModuleNotFoundError("No module named 'only_there'")
+    return OnlyIn(folder)
+
+
+def needs_an_extra(_: Any, item: int) -> None:
+    raise MissingExtraError("reading Parquet", package="pyarrow", extra="parquet")
+
+
+def type_of(shared: Any, item: int) -> str:
+    return type(shared).__name__
 
 
 def fails(_: Any, item: int) -> int:

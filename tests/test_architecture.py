@@ -20,7 +20,7 @@ ROOT = PACKAGE.parent
 # From the ground up. A room may import those below it, never those above.
 FLOORS = (
     {
-        *("exceptions", "version", "files", "printing", "closest", "records"),
+        *("exceptions", "version", "files", "line_file", "printing", "closest", "records"),
         *("data_files", "items", "kept_beside", "kept_files", "stored_items"),
         *("catalog", "history", "trajectories", "forgetting"),
         *("telemetry", "telemetry_tables"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -15,17 +16,21 @@ from typing import Any
 
 import pytest
 from cluster_tasks import (
+    Deadly,
+    OnlyIn,
     fails,
     fails_to_answer,
     held,
     killed_once,
     large,
     made,
+    needs_an_extra,
     part_of,
     pid,
     plus,
     slow,
     threads_of_algebra,
+    type_of,
 )
 
 from cnp_router import cluster as cluster_module
@@ -126,8 +131,27 @@ class TestACluster:
         with pytest.raises(ClusterError, match=said):
             list(pool.each(plus, [1], pool.share(module.Own())))
 
+    def test_what_only_the_first_of_them_can_take(self, pool, monkeypatch, tmp_path):
+        monkeypatch.setattr(cluster_module, "_LOOK_EVERY", 0.2)
+        said = r"a worker cannot take what it is sent: .*'only_there'.* \(it must find the modules"
+        with pytest.raises(ClusterError, match=said):
+            list(pool.each(type_of, [1], pool.share(OnlyIn(str(tmp_path)))))
+
+    def test_a_worker_that_lacks_an_extra(self, pool):
+        said = rf"pyarrow, which {re.escape(socket.gethostname())} has not \(pip .*parquet\]' there"
+        with pytest.raises(ClusterError, match=f"^workers: reading Parquet needs {said}"):
+            list(pool.each(needs_an_extra, [1]))
+
 
 class TestLosses:
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_a_worker_that_dies_while_it_is_sent_something(self, pool, tmp_path, number):
+        """The first gets it from the scheduler, the second from the first."""
+        pool.client.wait_for_workers(2, timeout=120)
+        shared = pool.share(Deadly(str(tmp_path), number))
+        assert list(pool.each(type_of, [1, 2, 3], shared)) == ["Deadly"] * 3
+        assert (tmp_path / str(number)).exists()
+
     def test_a_worker_that_dies_while_it_works(self, pool, tmp_path):
         """It has what is shared, and what the group made."""
         shared = pool.share(str(tmp_path / "was-killed"))
@@ -241,6 +265,7 @@ class TestNoCluster:
             each.close()
 
     def test_the_address_of_a_worker(self, local_cluster):
+        local_cluster.wait_for_workers(1, timeout=120)  # others may have killed them
         worker = next(iter(local_cluster.scheduler_info["workers"]))
         said = r"that is a worker \(give its scheduler's"
         with pytest.raises(ClusterError, match=said), connected(worker):
@@ -278,10 +303,38 @@ class TestNoCluster:
         with pytest.raises(expected[0], match=expected[1]):
             pool.waited(Future())
 
+    def test_who_went_when_versions_were_asked_for_is_no_other_version(self):
+        gone = ClusterPool(
+            types.SimpleNamespace(
+                wait_for_workers=lambda n, timeout: None,
+                run=lambda ask, on_error: {"tcp://a:1": ask(), "tcp://b:1": OSError("closed")},
+            ),
+            "tcp://127.0.0.1:9",
+        )
+        gone.check()
+
+    @pytest.mark.parametrize(
+        ("answer", "said"),
+        [
+            ("No module named 'cnp_router'", "has no cnp-router that it finds, and this is"),
+            ("No module named 'numpy'", "cannot say which cnp-router it has: .*numpy.* .look into"),
+        ],
+    )
+    def test_who_cannot_say_its_version(self, answer, said):
+        error = Exception(f"ModuleNotFoundError({answer!r})")
+        client = types.SimpleNamespace(
+            wait_for_workers=lambda n, timeout: None, run=lambda ask, on_error: {"tcp://b:1": error}
+        )
+        with pytest.raises(ClusterError, match=f"worker tcp://b:1 {said}"):
+            ClusterPool(client, "tcp://127.0.0.1:9").check()
+
     def test_what_is_lost_again_and_again_is_given_up(self, monkeypatch):
         monkeypatch.setattr(cluster_module, "time", types.SimpleNamespace(sleep=lambda _: None))
         client = types.SimpleNamespace(status="running", nthreads=dict)
         losing = ClusterPool(client, "tcp://127.0.0.1:9")
+        for _ in range(5):
+            losing.lost(TimeoutError())
+        losing.progressed()
         for _ in range(5):
             losing.lost(TimeoutError())
         with pytest.raises(ClusterError, match="was lost 6 times"):
@@ -351,6 +404,22 @@ class TestNoCluster:
             cluster.close()
             time.sleep(0.2)
             list(found)
+
+    def test_it_is_gone_when_something_is_to_be_sent(self):
+        cluster = distributed.LocalCluster(
+            n_workers=1,
+            processes=False,
+            protocol="tcp://",
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+        )
+        with (
+            pytest.raises(ClusterError, match="it is gone"),
+            connected(cluster.scheduler_address) as pool,
+        ):
+            pool.client._timeout = 1.0
+            cluster.close()
+            pool.share(40).future()
 
     def test_without_the_library(self, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "distributed", None)

@@ -122,8 +122,22 @@ class TestPatterns:
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
     def test_a_pipe_is_one_of_them(self, shards):
         os.mkfifo(shards / "part-9.jsonl")
-        (shards / "part-folder").mkdir()
         assert len(data_files(shards / "part-*")) == len(data_files(shards / "part-[0-8]*")) + 1
+
+    def test_folders_are_passed_over(self, shards, caplog):
+        files = data_files(shards / "part-*")
+        for name in ("part-folder", "part-other"):
+            (shards / name).mkdir()
+        assert data_files(shards / "part-*") == files
+        assert caplog.messages == [
+            f"{shards}/part-folder: is a folder, and passed over, and 1 more"
+        ]
+        caplog.clear()
+        assert set(data_files(f"{shards}/**")) == set(files)
+        assert not caplog.messages
+        assert error(lambda: data_files(f"{shards}/part-[fo]*")) == (
+            f"{shards}/part-[fo]*: no file matches (give what is in it, as {shards}/part-folder/*)"
+        )
 
     def test_a_file_is_given_once(self, shards):
         first, *_ = sorted(shards.iterdir())
@@ -320,6 +334,33 @@ class TestParquet:
         empty = write("part-1.parquet", **self.columns(MASHUPS[:0]))
         assert list(History.read(tmp_path / "part-*")) == MASHUPS
         assert caplog.messages == [f"{empty}: the table is empty, and passed over"]
+
+    def test_a_file_of_no_bytes_is_passed_over(self, write, tmp_path, caplog):
+        write("part-0.parquet", **self.columns(MASHUPS))
+        empty = tmp_path / "part-1.parquet"
+        empty.touch()
+        assert list(History.read(tmp_path / "part-*")) == MASHUPS
+        assert caplog.messages == [f"{empty}: the file is empty, and passed over"]
+
+    @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+    @pytest.mark.parametrize("given", ["past [1].parquet", "p*.parquet"])
+    def test_a_table_that_is_a_folder(self, write, tmp_path, read, given, caplog):
+        """As Dask and Spark write it."""
+        folder = tmp_path / "past [1].parquet"
+        folder.mkdir()
+        (folder / "_SUCCESS").touch()
+        for n in (1, 0):
+            rows = MASHUPS[2 * n : 2 * n + 2]
+            write(f"{folder.name}/part.{n}.snappy.parquet", **self.columns(rows))
+        assert list(read(tmp_path / given)) == MASHUPS
+        assert not caplog.messages
+
+    def test_a_folder_that_has_no_table_in_it(self, tmp_path):
+        folder = tmp_path / "past.parquet"
+        (folder / "year=2020").mkdir(parents=True)
+        assert error(lambda: History.read(folder)) == (
+            f"{folder}: no Parquet file in it (give them, as {folder}/**/*.parquet)"
+        )
 
     def test_a_row_that_is_wrong(self, write):
         file = write(**self.columns(MASHUPS, apis=[["sms"], None, []]))

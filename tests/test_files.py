@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import stat
@@ -43,6 +44,11 @@ class TestReading:
                 "a.jsonl: the file is empty (give at least one record, or leave it out)",
             ),
             (b'{}\n{"id": "caf\xe9"}', "a.jsonl, line 2: not UTF-8 (byte 0xe9) (save it as UTF-8)"),
+            (
+                gzip.compress(b"{}"),
+                "a.jsonl: it is packed by gzip (unpack it, or end its name in .gz if it is JSON "
+                "Lines)",
+            ),
             (
                 '{"id": 1}'.encode("utf-16"),
                 "a.jsonl, line 1: not UTF-8 (byte 0xff) (save it as UTF-8)",

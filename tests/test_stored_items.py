@@ -309,7 +309,7 @@ class TestDamage:
         History(MASHUPS[1:]).write(tmp_path / "history.jsonl")
         assert self.refused(tmp_path) == (
             f"{tmp_path}: the model is damaged: history.jsonl: its index is of another file "
-            "(fit it again)"
+            "(fit it again, or copy it again if it is a copy)"
         )
 
     @pytest.mark.parametrize("name", ["offsets", "id.hashes", "id.places", "asked.places"])

@@ -17,8 +17,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from cnp_router.catalog import Catalog
 from cnp_router.evaluation.comparison import RoundResult
 from cnp_router.exceptions import DataFileError
-from cnp_router.files import LineFile
 from cnp_router.history import History
+from cnp_router.line_file import LineFile
 from cnp_router.llm import AgentRole, ChatModel, unwrapped
 from cnp_router.protocols import RoundSettings
 from cnp_router.routing import Router

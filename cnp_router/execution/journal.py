@@ -28,7 +28,8 @@ from cnp_router.execution.journal_records import (
     parse,
 )
 from cnp_router.execution.task_graph import JobEnd, Plan
-from cnp_router.files import LineFile, as_path, reason
+from cnp_router.files import as_path, reason
+from cnp_router.line_file import LineFile
 from cnp_router.records import Record
 from cnp_router.sources.source import CallResult
 

@@ -93,6 +93,5 @@ def verify_router(path: str | Path, *, encoder: Encoder | None = None) -> Learne
     try:
         check_known(router.history, router.catalog, router.removed)
     except UnknownApiError as exc:
-        problem = f"the model is damaged: {HISTORY}: {exc} (fit it again)"
-        raise ModelCorruptError(f"{path}: {problem}") from exc
+        raise ModelCorruptError.of(path, f"{HISTORY}: {exc}") from exc
     return router

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,14 @@ class TestReading:
             assert len(pool.begin(_read, {file: size}, shared)()[0]) == len(sample.history)
             with pytest.raises(DataFileError, match=wrong):
                 pool.begin(_read, {file: size + 1}, shared)()
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+    def test_a_pipe(self, address, tmp_path):
+        """Who reads one waits for its writer; no worker can be told to stop that."""
+        os.mkfifo(tmp_path / "a.jsonl")
+        wrong = r"a.jsonl: is no regular file on .* \(the workers read it: it must be one"
+        with connected(address) as pool, pytest.raises(DataFileError, match=wrong):
+            read_history(pool, tmp_path / "a.jsonl")
 
     def test_errors_name_file_and_line(self, address, sample, tmp_path):
         sample.history.write(tmp_path / "a.jsonl")

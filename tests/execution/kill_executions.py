@@ -26,7 +26,7 @@ from pathlib import Path
 from cnp_router.agents import offline_model
 from cnp_router.catalog import Api, Catalog
 from cnp_router.execution import ExecutionSettings, Executor, Job, Plan, allow_writes
-from cnp_router.files import LineFile
+from cnp_router.line_file import LineFile
 from cnp_router.protocols import ContractNet
 from cnp_router.sources import CallResult, Source, Sources
 

@@ -21,7 +21,7 @@ from scripted_tools import READ, UNKNOWN, WRITE, Person, Scripted, failed
 import cnp_router
 from cnp_router.exceptions import DataFileError, InputError
 from cnp_router.execution import Caller, Job, JobEnd, Journal, Plan, allow_writes
-from cnp_router.files import LineFile
+from cnp_router.line_file import LineFile
 from cnp_router.sources import Attachment, CallFailure, CallResult
 
 PLAN = Plan("Do it.", tuple(Job(name, "do") for name in "abc"))

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import datetime
 import inspect
+import multiprocessing
 import os
 import threading
 
@@ -248,6 +249,14 @@ class TestInProcesses:
         assert pool.LocalPool(2).n_workers == 1
         assert router.route_many(["x"] * 8, n_jobs=2) == alone
         assert "this process was forked from one that shares out work" in caplog.text
+
+    def test_a_process_of_a_pool_of_multiprocessing_has_none(self, monkeypatch, caplog, recwarn):
+        monkeypatch.setattr(multiprocessing.current_process(), "_config", {"daemon": True})
+        assert pool.LocalPool(None).n_workers == pool.LocalPool(1).n_workers == 1
+        assert not caplog.records
+        assert pool.LocalPool(-1).n_workers == 1
+        assert "this process is one of a pool of multiprocessing" in caplog.text
+        assert not recwarn.list
 
     def test_a_process_that_ends_is_said(self):
         said = "^workers: a process that works has ended: it was killed, .*fewer n_jobs"

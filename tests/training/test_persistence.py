@@ -32,6 +32,7 @@ from cnp_router.training import fit_router, load_router, vector_index, verify_ro
 
 FILES = ("catalog.jsonl", "history.jsonl", "state.json", "views.expected.map.npy")
 DAMAGED = "the model is damaged"
+CURE = "(fit it again, or copy it again if it is a copy)"
 NOW = storage.FORMAT_VERSION
 
 
@@ -427,9 +428,7 @@ class TestNotThere:
     def test_a_manifest_that_is_a_folder(self, folder):
         (folder / "manifest.json").unlink()
         (folder / "manifest.json").mkdir()
-        assert (
-            refused(folder) == f"{folder}: {DAMAGED}: manifest.json: is a directory (fit it again)"
-        )
+        assert refused(folder) == f"{folder}: {DAMAGED}: manifest.json: is a directory {CURE}"
 
 
 class TestVersions:
@@ -463,7 +462,7 @@ class TestDamage:
             with pytest.raises(ModelCorruptError) as caught:
                 load(folder)
             assert str(caught.value) == (
-                f"{folder}: {DAMAGED}: {file.name}: altered: its checksum differs (fit it again)"
+                f"{folder}: {DAMAGED}: {file.name}: altered: its checksum differs {CURE}"
             )
             data[len(data) // 2] ^= 1
             file.write_bytes(data)
@@ -474,8 +473,7 @@ class TestDamage:
             data = file.read_bytes()
             file.write_bytes(data[:kept])
             assert refused(folder) == (
-                f"{folder}: {DAMAGED}: {file.name}: truncated or altered: {kept} bytes "
-                "(fit it again)"
+                f"{folder}: {DAMAGED}: {file.name}: truncated or altered: {kept} bytes {CURE}"
             )
             file.write_bytes(data)
 
@@ -536,7 +534,7 @@ class TestDamage:
     )
     def test_a_manifest_that_is_none(self, folder, content, problem):
         (folder / "manifest.json").write_bytes(content)
-        assert refused(folder) == f"{folder}: {DAMAGED}: {problem} (fit it again)"
+        assert refused(folder) == f"{folder}: {DAMAGED}: {problem} {CURE}"
 
     @pytest.mark.parametrize(
         "changes",
@@ -560,7 +558,7 @@ class TestDamage:
         text = file.read_text(encoding="utf-8")
         file.write_text(text.replace('"mashups": 12', '"mashups": 13'), encoding="utf-8")
         assert refused(folder) == (
-            f"{folder}: {DAMAGED}: the checksum of manifest.json differs (fit it again)"
+            f"{folder}: {DAMAGED}: the checksum of manifest.json differs {CURE}"
         )
 
     @pytest.mark.parametrize("expected", [{}, {"bytes": "1"}, {"sha256": 5}])
@@ -715,7 +713,7 @@ class TestPartsThatDoNotFit:
     def test_a_missing_array(self, folder):
         (parts(folder) / "views.expected.map.npy").unlink()
         reseal(folder)
-        assert refused(folder) == f"{folder}: {DAMAGED}: 'views.expected.map' (fit it again)"
+        assert refused(folder) == f"{folder}: {DAMAGED}: 'views.expected.map' {CURE}"
 
     def test_the_arrays_of_another_model(self, folder, model):
         for file in parts(model).glob("*.npy"):
@@ -854,7 +852,7 @@ class TestPartsThatDoNotFit:
     def test_a_state_that_is_none(self, folder, content):
         (parts(folder) / "state.json").write_bytes(content.encode("utf-8", "surrogatepass"))
         reseal(folder)
-        assert re.search(rf"{DAMAGED}: .+ \(fit it again\)$", refused(folder))
+        assert re.search(rf"{DAMAGED}: .+ {re.escape(CURE)}$", refused(folder))
 
     @pytest.mark.parametrize("size", [0, 20, 127, 150])
     def test_an_array_that_is_cut_though_its_checksum_says_so(self, folder, size):
