@@ -275,7 +275,7 @@ class ClusterPool(Pool):
                 self._alive(exc)
                 if type(exc) is not Exception:
                     raise
-                raise self._untaken(exc) from exc  # of what a worker raised, Dask has the text
+                raise self._unable(exc) from exc  # of what a worker raised, Dask has the text
             else:
                 return future
 
@@ -346,7 +346,7 @@ class ClusterPool(Pool):
             return "it has had no worker", _START_WORKERS
         # Dask lets a piece wait without end whose worker cannot unpickle what another has sent.
         if said := next(filter(None, self.client.run(_untaken, on_error="ignore").values()), None):
-            raise self._untaken(said)
+            raise self._unable(said)
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         if any(worker["status"] != "paused" for worker in workers):
             return "", ""
@@ -375,7 +375,7 @@ class ClusterPool(Pool):
                 raise
             raise self._error("it is gone", _START) from exc
 
-    def _untaken(self, said: object) -> ClusterError:
+    def _unable(self, said: object) -> ClusterError:
         return self._error(
             f"a worker cannot take what it is sent: {said}",
             "it must find the modules that it is made of, as by PYTHONPATH",
