@@ -103,8 +103,10 @@ class _Certain:
     def named(self, parameter: Parameter) -> Iterator[Any]:
         words = _spaced(parameter.name)
         others = {form for name in self.names - {parameter.name} for form in (name, _spaced(name))}
+        prose = bool(_FREE.intersection(words.split()[-1:]))
         for said in self.said:
-            texts = said.beside(parameter.name, others) or said.beside(words, others)
+            texts = said.beside(parameter.name, others, prose=prose)
+            texts = texts or said.beside(words, others, prose=prose)
             values = [v for v in (_typed(text, parameter.schema) for text in texts) if v != ()]
             if values:
                 yield from values

@@ -45,6 +45,14 @@ _BEFORE = re.compile(r"(\w+)\W*$")
 # Of a number: "room 5", "room no. 5", "5 days". One of several, "3 to 5 days", is of no word.
 _NOUN = re.compile(r"(?i)(?:([^\W\d]+)[\s:=#-]+)?([^\W\d]+)(?:(?<=\bn[or])\.)?[\s:=#-]*$")
 _UNIT = re.compile(r"[\s-]*([^\W\d]+)")
+_CONNECTED = re.compile(r"\s+(?:and|or|with|und|et)$", re.IGNORECASE)
+# Behind the first word of a value that has no quotation marks: another thing is said.
+_MORE = re.compile(
+    r"[.!?]\s|\s[-\u2013\u2014]\s|\s(?:after|and|are|as|at|because|before|but|by|for|from|has|have|if|in"
+    r"|into|is|it|not|now|on|or|please|since|so|thanks?|then|to|today|tomorrow|tonight|until|was"
+    r"|were|when|while|will|with|bitte|et|oder|ou|porque|und|weil)\b",
+    re.IGNORECASE,
+)
 COUNTING = frozenset({"id", "no", "nr", "num", "number"})
 _LISTED = re.compile(r"(?:[\s,;/&\u2013-]|\b(?:and|or|to|until|through)\b)+")
 
@@ -86,14 +94,25 @@ class Said:
         """Return the distinct values of a kind, in order."""
         return self.kinds[kind]
 
-    def beside(self, name: str, others: Iterable[str] = ()) -> list[str]:
-        """Return what is said after a name and a colon or an equals sign, up to another name."""
-        name, *ends = (re.escape(normalize("NFC", each)) for each in (name, *others))
-        until = rf"(?!\s(?:{'|'.join(ends)})\s*[:=])" if ends else ""
+    def beside(self, name: str, others: Iterable[str] = (), *, prose: bool = True) -> list[str]:
+        """Return what is said after a name and a colon or an equals sign, up to another name.
+
+        Unless it is prose, nothing is certain where words without quotation marks go on with
+        something else: "dome: two because it rains".
+        """
+        names = [re.escape(normalize("NFC", each)) for each in (name, *others)]
+        until = rf"(?!\s(?:{'|'.join(names)})\s*[:=])"
         bare = rf"[^\s,;\"'](?:{until}(?:[^,;\n]|,(?=[0-9])))*"
-        pattern = rf"(?<!\w){name}\s*[:=]\s*(?:{_QUOTED}|({bare}))"
-        found = re.finditer(pattern, self.text, re.IGNORECASE)
-        return [next(part for part in match.groups() if part).strip() for match in found]
+        pattern = rf"(?<!\w){names[0]}\s*[:=]\s*(?:{_QUOTED}|(?P<bare>{bare}))"
+        found = []
+        for match in re.finditer(pattern, self.text, re.IGNORECASE):
+            value = next(part for part in match.groups() if part).strip()
+            if match["bare"] and not prose:
+                value = _alone(value)
+            if not value:
+                return []
+            found.append(value)
+        return found
 
     def has(self, words: str) -> bool:
         """Return whether words stand in the text, whole and in any case."""
@@ -107,6 +126,12 @@ def _values(pattern: str | re.Pattern[str], text: str, kind: str = "") -> Iterat
         if value is not None:
             before = _BEFORE.search(text[max(match.start() - 30, 0) : match.start()])
             yield Value(value, before[1].lower() if before else "")
+
+
+def _alone(words: str) -> str:
+    """Return words without quotation marks as a value; empty where they say more than one thing."""
+    value = _CONNECTED.sub("", words.rstrip(".!?"))
+    return "" if _MORE.search(value) else value
 
 
 def _numbers(text: str) -> Iterator[Value]:

@@ -10,6 +10,7 @@ from cnp_router.agents import FillInputs, WrittenInputs
 from cnp_router.agents.meaning import types_of
 from cnp_router.agents.offline_inputs import certain_inputs
 from cnp_router.agents.parameters import Parameter, parameters_of
+from cnp_router.agents.said import Said
 from cnp_router.catalog import Api
 from cnp_router.exceptions import ExecutionError, InputError, LanguageModelError
 from cnp_router.execution.input_hints import input_hints
@@ -314,8 +315,10 @@ class _Filling:
         cure = "name it in the request, or give it in the inputs of the plan"
         if not self.is_understood:
             first = printable(missing[0].name, _MOST_SAID)
-            cure = f'write "{first}: ..." in the request, give "inputs" in a plan, or use --llm'
-            if types_of(missing[0].schema) <= {"string"}:
+            cure = f"""write {first}: "..." in the request, give "inputs" in a plan, or use --llm"""
+            there = Said(f"{self.job.task}\n{self.request}")
+            is_text = types_of(missing[0].schema) <= {"string"}
+            if is_text and (there.of("email") or there.of("date")):
                 cure += (
                     " (an address or a date alone is only taken for an input whose name or format "
                     'says "email" or "date")'

@@ -29,6 +29,9 @@ _FORBIDS = re.compile(
     r"|\b(?:no\s+one|nobody)\s+(?:may|must|shall|should)\b"
     r"|\b(?:to\s+never|never\s+to|refrain\s+from|should\s+(?:it|that|this))\b"
     r"|(?:^|[.;:!?]|\bplease)\s*avoid\s+\w+ing\b"
+    r"|(?:^|[.,;:!?]|\b(?:and|must|please|should|then|to|you))\s*(?:block|hinder|keep|prevent|stop)\b"
+    r"[^.;:!?\n]*\bfrom\s+(?:being\b|\w+ing\b)"
+    r"|\b(?:bad\s+idea|mistake|wrong)\s+to\b|\bwait\s+(?:for|till|until)\b[^.;:!?\n]*\b(?:and|then)\b"
     r"|\b(?:whenever|as\s+soon\s+as|when\s+(?:it|he|she|they|the))\b[^.;:!?]*,"
     r"|\b(?:by\s+no\s+means|under\s+no\s+circumstances|no\s+need\s+(?:to|for)(?!\s+(?:ask|call))"
     r"|not\s+to(?!\s+worry)|unless|provided|in\s+case|as\s+long\s+as|only\s+(?:after|if|on|when)"
@@ -77,8 +80,8 @@ _GOES_ON = re.compile(r"[,:]|\s[-\u2013\u2014]|\b(?:and|but|now|so|then|und|et)\
 _OF_YOU = re.compile(r"\W*(?:did|have|do(?! you (?:mind|think)))\s+you\b", re.IGNORECASE)
 _INDIRECTLY = re.compile(
     r"\W*(?:please\s+)?(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?)?"
-    r"(?:(?:show|tell)\s+(?:me|us)|let\s+(?:me|us)\s+know|check|find\s+out|I\s+want\s+to\s+know)\s+"
-    r"(?:who|whom|whose|what|which|when|where|why|how|whether|if)\b",
+    r"(?:(?:(?:show|tell)\s+(?:me|us)|let\s+(?:me|us)\s+know|check|find\s+out|I\s+want\s+to\s+know|test|verify)"
+    r"\s+(?:who|whom|whose|what|which|when|where|why|how|whether|if)|(?:check|verify)\s+that)\b",
     re.IGNORECASE,
 )
 _GREETING = re.compile(
