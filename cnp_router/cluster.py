@@ -33,7 +33,7 @@ CONNECT_WITHIN = 10.0  # seconds, to connect
 FIRST_WORKER_WITHIN = 10.0  # seconds, to have a worker then
 WORKERS_WITHIN = 60.0  # seconds without any worker, later
 MOST_LOSSES = 5  # times that what was sent to workers is gone with them, and no work done meanwhile
-_LOOK_EVERY, _CLOSE_WITHIN = 5.0, 2.0  # seconds
+_LOOK_EVERY, _ANSWER_WITHIN, _CLOSE_WITHIN = 5.0, 10.0, 2.0  # seconds
 _START_WORKERS = "start some: dask worker ADDRESS"
 _START = "start one: dask scheduler, and dask worker ADDRESS for each worker"
 _ADDRESS = "give the one that the scheduler says when it starts, such as tcp://10.0.0.5:8786"
@@ -76,6 +76,8 @@ def connected(scheduler: str | Client) -> Iterator[ClusterPool]:
         raise MissingExtraError("a cluster", package="distributed", extra="dask") from exc
     with ExitStack() as stack:
         if isinstance(scheduler, Client):
+            if scheduler.scheduler is None:
+                raise ClusterError(str(scheduler), "the client is closed", cure="give an open one")
             client, address = scheduler, str(scheduler.scheduler.address)
         elif isinstance(scheduler, str) and scheduler.strip():
             address = scheduler
@@ -345,15 +347,27 @@ class ClusterPool(Pool):
         if not self.client.nthreads():
             return "it has had no worker", _START_WORKERS
         # Dask lets a piece wait without end whose worker cannot unpickle what another has sent.
-        if said := next(filter(None, self.client.run(_untaken, on_error="ignore").values()), None):
+        if said := next(filter(None, self._told(_untaken)), None):
             raise self._unable(said)
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         if any(worker["status"] != "paused" for worker in workers):
             return "", ""
         # What a worker had begun before it was paused, it goes on with.
-        if any(self.client.run(_is_at_work, on_error="ignore").values()):
+        if any(self._told(_is_at_work)):
             return "", ""
         return "all its workers have been paused", "give them more memory"
+
+    def _told(self, ask: Callable[[Any], Any]) -> list[Any]:
+        """Return what workers say of themselves; nothing if one of them does not answer."""
+
+        async def told() -> list[Any]:
+            # In the loop of the client, this is to be awaited.
+            return list((await self.client.run(ask, on_error="ignore")).values())
+
+        try:
+            return list(self.client.sync(told, callback_timeout=_ANSWER_WITHIN))
+        except TimeoutError:  # until Dask takes it for gone
+            return []
 
     def _wait_for_one(self, within: float) -> None:
         try:

@@ -31,7 +31,8 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
     A path that is there is itself, whatever characters its name has. All that matches and is no
     folder is one of them: reading a link that leads nowhere is an error. A folder called
     ``.parquet``, as Dask and Spark write a table, means the Parquet files in it. Of other folders
-    that match it is said that they are passed over, unless the pattern has ``**``.
+    that match, or are in it, it is said that they are passed over. A pattern with ``**``, which
+    finds what is in folders, means files alone.
 
     Raises
     ------
@@ -64,17 +65,14 @@ def data_files(paths: str | Path | Iterable[str | Path]) -> tuple[str | Path, ..
 def _matches(pattern: str) -> list[Path]:
     _check_folders(Path(pattern))
     # A Path's own methods raise where a folder may not be entered.
-    found = [Path(place) for place in _found(pattern)]
-    folders = [place for place in found if _is_folder(place) and not is_parquet(place)]
-    others = set(folders)
-    matches = [place for place in found if place not in others]
-    if not matches:
+    matches, folders = _sorted_out(map(Path, _found(pattern)))
+    tables = [] if "**" in pattern else [folder for folder in folders if is_parquet(folder)]
+    if not (matches or tables):
         cure = f"give what is in it, as {folders[0] / '*'}" if folders else "check the pattern"
         raise DataFileError(pattern, "no file matches", cure=cure)
-    if folders and "**" not in pattern:
-        more = f", and {len(folders) - 1} more" if len(folders) > 1 else ""
-        _log.warning("%s: is a folder, and passed over%s", folders[0], more)
-    return matches
+    if "**" not in pattern:
+        _say_passed_over([folder for folder in folders if not is_parquet(folder)])
+    return sorted([*matches, *tables])
 
 
 def _parts(path: str | Path) -> Iterable[str | Path]:
@@ -83,11 +81,27 @@ def _parts(path: str | Path) -> Iterable[str | Path]:
         return [path]
     folder = Path(glob.escape(str(path)))
     _check_folders(folder / "*")
-    files = [file for file in _found(str(folder / "*")) if is_parquet(file)]
+    found, folders = _sorted_out(map(Path, _found(str(folder / "*"))))
+    files = [file for file in found if is_parquet(file)]
     if not files:
         cure = f"give them, as {folder / '**' / '*.parquet'}"
         raise DataFileError(path, "no Parquet file in it", cure=cure)
-    return [Path(file) for file in files]
+    _say_passed_over(folders)
+    return files
+
+
+def _sorted_out(places: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Return those that are no folders, and those that are."""
+    found: tuple[list[Path], list[Path]] = ([], [])
+    for place in places:
+        found[_is_folder(place)].append(place)
+    return found
+
+
+def _say_passed_over(folders: Sequence[Path]) -> None:
+    if folders:
+        more = f", and {len(folders) - 1} more" if len(folders) > 1 else ""
+        _log.warning("%s: is a folder, and passed over%s", folders[0], more)
 
 
 def _is_folder(path: str | Path) -> bool:
@@ -184,8 +198,10 @@ def read_parquet(
                 for row in _rows(batch, path, number):
                     number += 1
                     yield number, _object(row, path, number)
-    except (ArrowException, OSError) as exc:
-        known = {
+    except (ArrowException, OSError, ValueError) as exc:  # ValueError: a NUL character
+        if isinstance(exc, DataFileError):
+            raise
+        known: dict[type, str] = {
             FileNotFoundError: "no such file",
             IsADirectoryError: "is a directory",
             PermissionError: "no permission to read it",

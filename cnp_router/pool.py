@@ -20,10 +20,13 @@ from contextlib import contextmanager
 from multiprocessing.util import Finalize
 from numbers import Integral
 from pickle import PicklingError
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cnp_router.exceptions import ClusterError, InputError
 from cnp_router.records import shown
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 __all__ = ["ALONE", "LocalPool", "Pool", "check_jobs", "one_thread", "spans", "unsendable"]
 
@@ -332,21 +335,34 @@ class _OneThread:
         self._lock = threading.Lock()
         self._n_inside = 0
         self._limits: Any = None
+        self._was_said = False
 
     def __enter__(self) -> None:
         import scipy.linalg  # noqa: F401  (only libraries that are loaded are limited)
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import ThreadpoolController
 
         with self._lock:
             self._n_inside += 1
             if self._n_inside == 1:
-                self._limits = threadpool_limits(1)
+                libraries = ThreadpoolController()
+                self._limits = libraries.limit(limits=1)
+                if not self._was_said and any(n > 1 for n in _threads_of(libraries)):
+                    self._was_said = True
+                    logger.warning(
+                        "linear algebra keeps its threads here, since another thread of this "
+                        "process has set their number: the same seed and data can give another "
+                        "model (set OMP_NUM_THREADS=1)"
+                    )
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._n_inside -= 1
             if not self._n_inside:
                 self._limits.restore_original_limits()
+
+
+def _threads_of(libraries: ThreadpoolController) -> list[int]:
+    return [each.num_threads for each in libraries.lib_controllers if each.user_api == "blas"]
 
 
 one_thread = _OneThread()

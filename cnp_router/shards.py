@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def read_history(
     seen: dict[str, Path] = {}
     skipped = 0
     shared = pool.share((catalog, unknown, pool.is_remote))
-    sizes = {file: file.stat().st_size if file.exists() else None for file in files}
+    sizes = {file: _size(file) for file in files}
     empty: list[EmptyFileError] = []
     found = pool.each(_read, [{file: sizes[file]} for file in files], shared)
     for file, read in zip(files, found, strict=True):
@@ -67,20 +68,37 @@ def _read(
     """Read some files, which have so many bytes where it was asked for, as a piece of work."""
     catalog, unknown, is_remote = shared
     for file, size in files.items() if is_remote else ():
-        host = socket.gethostname()
-        if not file.exists():
-            cure = "the workers read it: put it where all of them see it under this path"
-            raise DataFileError(file, f"no such file on {host}", cure=cure)
-        if not (file.is_file() or file.is_dir()):
-            # A pipe would keep the worker waiting, and whoever asks it for something later.
-            cure = "the workers read it: it must be one"
-            raise DataFileError(file, f"is no regular file on {host}", cure=cure)
-        if size not in (None, own := file.stat().st_size):
-            problem = f"has {own:,} bytes on {host}, and {size:,} where it was asked for"
-            cure = "the workers read it: under this path all of them must see the same file"
-            raise DataFileError(file, problem, cure=cure)
+        _check_there(file, size)
     try:
         history = History.read(list(files), catalog=catalog, unknown=unknown)
     except EmptyFileError as exc:  # the others may hold something
         return exc
     return tuple(history), history.skipped
+
+
+def _check_there(file: Path, size: int | None) -> None:
+    """Raise DataFileError unless this worker sees the file that was meant."""
+    host = socket.gethostname()
+    try:
+        own = file.stat()
+    except FileNotFoundError as exc:
+        cure = "the workers read it: put it where all of them see it under this path"
+        raise DataFileError(file, f"no such file on {host}", cure=cure) from exc
+    except (OSError, ValueError):  # who reads it says what is wrong
+        return
+    if not (stat.S_ISREG(own.st_mode) or stat.S_ISDIR(own.st_mode)):
+        # A pipe would keep the worker waiting, and whoever asks it for something later.
+        cure = "the workers read it: it must be one"
+        raise DataFileError(file, f"is no regular file on {host}", cure=cure)
+    if size not in (None, own.st_size):
+        problem = f"has {own.st_size:,} bytes on {host}, and {size:,} where it was asked for"
+        cure = "the workers read it: under this path all of them must see the same file"
+        raise DataFileError(file, problem, cure=cure)
+
+
+def _size(file: Path) -> int | None:
+    """Return how many bytes a file has, if that can be seen here."""
+    try:
+        return file.stat().st_size
+    except (OSError, ValueError):
+        return None

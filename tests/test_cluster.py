@@ -108,6 +108,12 @@ class TestACluster:
                 assert pool.begin(plus, 2, pool.share(40))() == 42
             assert client.status == "running"
 
+    def test_a_client_that_is_closed(self, address):
+        client = distributed.Client(address, set_as_default=False)
+        client.close()
+        with pytest.raises(ClusterError, match=r"the client is closed"), connected(client):
+            pass
+
     def test_a_worker_of_another_version(self, address, monkeypatch):
         monkeypatch.setattr(cluster_module, "__version__", "99")
         wrong = r"cluster tcp.*: worker .* has cnp-router \d.*, and this is 99 \(pip install 'cnp-r"

@@ -355,6 +355,26 @@ class TestParquet:
         assert list(read(tmp_path / given)) == MASHUPS
         assert not caplog.messages
 
+    def test_tables_in_folders_under_two_stars(self, write, tmp_path, caplog):
+        for n, name in enumerate(["a.parquet/part-0", "b.parquet/c.parquet/part-0"]):
+            (tmp_path / name).parent.mkdir(parents=True)
+            write(f"{name}.parquet", **self.columns(MASHUPS[n : n + 1]))
+        assert list(History.read(f"{tmp_path}/**/*.parquet")) == MASHUPS[:2]
+        assert list(History.read(tmp_path / "b.parquet" / "**" / "*.parquet")) == MASHUPS[1:2]
+        assert not caplog.messages
+        write("b.parquet/part-1.parquet", **self.columns(MASHUPS[2:]))
+        for read in READERS.values():
+            caplog.clear()
+            assert list(read(tmp_path / "b.parquet")) == MASHUPS[2:]
+            said = f"{tmp_path}/b.parquet/c.parquet: is a folder, and passed over"
+            assert caplog.messages == [said]
+
+    @pytest.mark.parametrize("name", ["a\0.parquet", "x" * 300 + ".parquet"])
+    @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+    def test_a_name_that_cannot_be(self, read, name):
+        pytest.importorskip("pyarrow")
+        assert "cannot be read as Parquet: " in error(lambda: read(name))
+
     def test_a_folder_that_has_no_table_in_it(self, tmp_path):
         folder = tmp_path / "past.parquet"
         (folder / "year=2020").mkdir(parents=True)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 import warnings
 from pathlib import Path
 
@@ -79,23 +80,43 @@ def is_there(pid):
     return not status.exists() or status.read_text("ascii").rpartition(")")[2].split()[0] != "Z"
 
 
-def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypatch):
-    limits = []
+class Libraries:
+    """Of linear algebra, which take a limit or do not."""
 
-    class Limits:
-        def __init__(self, n):
-            limits.append(n)
+    def __init__(self, n_threads: int = 1) -> None:
+        self.given: list[int] = []
+        algebra = types.SimpleNamespace(user_api="blas", num_threads=n_threads)
+        self.lib_controllers = [algebra, types.SimpleNamespace(user_api="openmp", num_threads=2)]
 
-        def restore_original_limits(self):
-            limits.pop()
+    def limit(self, limits: int) -> Libraries:
+        self.given.append(limits)
+        return self
 
-    monkeypatch.setattr(threadpoolctl, "threadpool_limits", Limits)
+    def restore_original_limits(self) -> None:
+        self.given.pop()
+
+
+def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypatch, caplog):
+    libraries = Libraries()
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: libraries)
     for _ in range(2):
         with one_thread:
             with one_thread:
-                assert limits == [1]
-            assert limits == [1]
-        assert limits == []
+                assert libraries.given == [1]
+            assert libraries.given == [1]
+        assert libraries.given == []
+    assert not caplog.messages
+
+
+def test_algebra_that_keeps_its_threads_is_said_once(monkeypatch, caplog):
+    """As that of OpenBLAS does in a thread, once another one has set their number."""
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: Libraries(2))
+    limited = type(one_thread)()
+    for _ in range(2):
+        with limited:
+            pass
+    (said,) = caplog.messages
+    assert said.endswith("the same seed and data can give another model (set OMP_NUM_THREADS=1)")
 
 
 def test_who_gives_up_what_is_at_work_is_not_warned_of_it():
