@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -107,6 +108,14 @@ class TestACluster:
             with connected(client) as pool:
                 assert pool.begin(plus, 2, pool.share(40))() == 42
             assert client.status == "running"
+
+    def test_who_does_not_answer_is_not_waited_for(self, pool, monkeypatch):
+        async def ten_seconds(dask_worker):
+            await asyncio.sleep(10)
+
+        assert pool._told(cluster_module._is_at_work) == [False, False]
+        monkeypatch.setattr(cluster_module, "_ANSWER_WITHIN", 0.1)
+        assert pool._told(ten_seconds) == []
 
     def test_a_client_that_is_closed(self, address):
         client = distributed.Client(address, set_as_default=False)
