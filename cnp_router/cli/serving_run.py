@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["Decisions", "Door", "Serving"]
 
 
+_NAMED = 3  # tools, of those that will be declined
+
+
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """What the options say of searches and calls."""
@@ -292,10 +295,11 @@ class Serving:
         if unknown and self.origins and not asked.allow_write:
             names = list(dict.fromkeys(name.partition(SEPARATOR)[0] for name in unknown))
             trust = " ".join(f"--trust {name}" for name in names)
+            some = ", ".join(unknown[:_NAMED]) + (", ..." if len(unknown) > _NAMED else "")
             note(
                 f"{counted(len(unknown), 'tool')} of {', '.join(names)} will be declined: nothing "
-                f"says that they only read ({trust} believes servers that say it; or give "
-                "effects in the file of sources)",
+                f"that is believed says that they only read: {some} ({trust} believes servers that "
+                "say it; or give effects in the file of sources)",
                 "Warning",
             )
 

@@ -70,6 +70,8 @@ class JobRunner:
                 said = what + ("; nobody knows whether it was done" if unknown else "")
                 if report.problem:  # the first one is who was wanted
                     first = report.problem.partition(_THEN)[0]
+                    if (wanted := report.acts[0].api) not in first:
+                        first = f"{wanted}: {first}"
                     tried = ", ".join(dict.fromkeys(each.api for each in report.acts[1:]))
                     said = f"{first}{_THEN}{tried})"
                 report.problem = said

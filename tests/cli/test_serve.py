@@ -425,7 +425,7 @@ class TestHttp:
             "acts on 5 %; page at /, MCP at /mcp\n"
         )
         assert declined.startswith("Warning: 1 tool of home will be declined")
-        assert "--trust home" in declined
+        assert "only read: home__dig (--trust home believes" in declined
         assert listens.startswith("Listening at: ")
 
     def test_a_shadow_acts_on_nothing(self, folder):

@@ -186,6 +186,9 @@ def test_only_then_the_job_fails_and_what_waits_for_it_is_skipped():
     execution = world.run(plan(FORECAST, NOTE, Job("dice", api="ask__anyone")))
     states = {job.id: job.state for job in execution.jobs}
     assert states == {"rain": "failed", "note": "skipped", "dice": "done"}
+    problem = execution.jobs[0].problem
+    assert problem.startswith("sky__forecast: "), problem  # who failed so, and not who came last
+    assert problem.endswith("broken (then tried: air__weather)")
     assert execution.jobs[1].problem == "it waits for 'rain', which failed"
     assert (execution.jobs[1].began, execution.jobs[1].ended) == (None, None)
     assert execution.jobs[0].ended is not None
