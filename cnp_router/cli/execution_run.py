@@ -29,6 +29,7 @@ from cnp_router.exceptions import (
 )
 from cnp_router.files import read_text
 from cnp_router.kept_beside import ONLINE_FILE
+from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecutionRun", "How"]
 
-
+_SHOWN = 300  # characters of what is left out
 # Who of those that may have a model of their own is asked; one agent alone has that of --llm.
 _ROLES: dict[str, tuple[str, ...]] = {
     "rounds": ("manager", "contractor", "executor"),
@@ -122,6 +123,7 @@ class ExecutionRun:
         self.execution: Execution | None = None
         self.run: Run | None = None  # of a planner or an agent
         self.planned: Plan | None = None
+        self.passed_over: tuple[str, ...] = ()
         self.drafted = Books()  # what models were asked for a plan that is only shown
         self.fitted: LearnedRouter | None = None  # of the model
         self.catalog: Catalog | None = None
@@ -159,6 +161,7 @@ class ExecutionRun:
         args: dict[str, Any] = {"protocol": self.protocol, "announcement": announcement}
         if self.how.dry_run:
             self.planned = await executor.plan(self.wanted, date=self.how.date, **args)
+            self.passed_over = executor.passed_over
             return
         try:
             await executor.execute(
@@ -296,10 +299,15 @@ class ExecutionRun:
         facts += price_facts(self.chat.bill(self.drafted.calls), self.chat.prices)
         if json_:
             echo_json(self.planned.to_dict())
+            for why in self.passed_over:
+                note(printable(why, _SHOWN), "Left out")
             for label, said in facts if self.drafted.calls else ():
                 note(said, label)
             return
         echo(*self.planned.draw(console(sys.stdout).width).split("\n"))
+        if self.passed_over:
+            echo()
+            echo_pairs([("Left out", printable(why, _SHOWN)) for why in self.passed_over])
         if self.drafted.calls:
             echo()
             echo_pairs(facts)

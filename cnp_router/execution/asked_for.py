@@ -1,4 +1,4 @@
-"""What a request asks for by its words alone, where no language model reads it."""
+"""Which awards of a request are acted on: by its words alone, where no model has read it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,56 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from cnp_router.agents.offline_plans import parts
 from cnp_router.catalog import Api, Catalog
 from cnp_router.printing import printable
-from cnp_router.protocols.acting import AwardedApi
+from cnp_router.protocols import ContractNet
+from cnp_router.protocols.acting import Acting, AwardedApi
 from cnp_router.routing import Router
+from cnp_router.routing.many import in_thread
 from cnp_router.text import content_words, specification_text, without_quotations
 
-__all__ = ["asked_for", "left_open", "routed_parts"]
+__all__ = ["acted_on", "asked_for", "is_by_router", "left_open", "routed_parts"]
 
+_SAME = 0.7  # cosine of specifications from which on two tools do the same
 _SHOWN = 60  # characters of a part of a request
+
+
+def is_by_router(acting: Acting) -> bool:
+    """Return whether the router alone has made some awards, and no model."""
+    return not (acting.n_called or acting.transcript.calls)
+
+
+async def acted_on(
+    acting: Acting, net: ContractNet
+) -> tuple[list[list[AwardedApi]], tuple[str, ...]]:
+    """Return the awards to act on, in groups of which one is to act, and what is left out.
+
+    Those that may change something and say the same are one group: the first acts, the others
+    come next, since one wish is not fulfilled twice.
+    """
+    groups = _alike(acting.awards, net)
+    if not is_by_router(acting):
+        return groups, ()
+    router, catalog = net.parties.router, net.catalog
+    routed = {} if router is None else await in_thread(routed_parts, acting.request, router)
+    firsts = [group[0] for group in groups]
+    chosen, why = asked_for(acting.request, firsts, catalog.__getitem__, routed)
+    why += left_open(routed, [each.api for each in chosen], catalog)
+    return [group for group in groups if group[0] in chosen], tuple(why)
+
+
+def _alike(awards: Sequence[AwardedApi], net: ContractNet) -> list[list[AwardedApi]]:
+    groups: list[list[AwardedApi]] = []
+    for award in awards:
+        for group in groups:
+            one = group[0]
+            read = any(net.catalog[each.api].effects == "reads" for each in (one, award))
+            if one.task == award.task and not read:
+                likeness = net.parties.likeness.of(one.api, [award.api])
+                if likeness[award.api] >= _SAME:
+                    group.append(award)
+                    break
+        else:
+            groups.append([award])
+    return groups
 
 
 def routed_parts(request: str, router: Router) -> dict[str, str]:

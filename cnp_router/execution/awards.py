@@ -8,25 +8,39 @@ from collections.abc import Callable, Sequence
 
 from cnp_router.catalog import Api
 from cnp_router.exceptions import DefinitionChangedError, SourceError
+from cnp_router.execution.asked_for import acted_on, is_by_router
 from cnp_router.execution.job_reports import Act
 from cnp_router.execution.task_graph import Job, Plan
+from cnp_router.protocols import ContractNet
 from cnp_router.protocols.acting import Acting, AwardedApi
 from cnp_router.sources import CallFailure, CallResult
+from cnp_router.text.prohibition import objection
 
 __all__ = ["Drafting", "digest_of", "failed_with", "plan_of", "reported", "unreachable"]
 
 
 class Drafting:
-    """Turns awards into a plan, and acts on none of them."""
+    """Turns awards into a plan, and acts on none of them.
 
-    def __init__(self, api: Callable[[str], Api]) -> None:
+    `passed_over` says what of them would not be called, and why.
+    """
+
+    def __init__(self, net: ContractNet) -> None:
         self.plan: Plan | None = None
-        self._api = api
+        self.passed_over: tuple[str, ...] = ()
+        self._net = net
 
     async def act(self, acting: Acting) -> None:
         """Make the plan; the awards are then taken back."""
-        if acting.awards:
-            self.plan = plan_of(acting.request, acting.awards, self._api)
+        groups, self.passed_over = await acted_on(acting, self._net)
+        if not groups:
+            return
+        api = self._net.catalog.__getitem__
+        self.plan = plan_of(acting.request, [group[0] for group in groups], api)
+        if is_by_router(acting):
+            for job in self.plan.jobs:
+                if job.api and (why := objection(acting.request, api(job.api).effects)):
+                    self.passed_over += (f"{job.api}: {why}",)
 
 
 def plan_of(request: str, awards: Sequence[AwardedApi], api: Callable[[str], Api]) -> Plan:

@@ -74,6 +74,8 @@ class Executor:
     ----------
     last : Execution or None
         The execution at hand, or the last one; also where it was cancelled.
+    passed_over : tuple of str
+        What of the request of the last `plan` would not be called, and why.
 
     Examples
     --------
@@ -125,6 +127,7 @@ class Executor:
             check_instance("negotiator", negotiator, Negotiator)
         self.negotiator = negotiator
         self.last: Execution | None = None
+        self.passed_over: tuple[str, ...] = ()
 
     def execute_sync(
         self,
@@ -256,17 +259,19 @@ class Executor:
     ) -> Plan:
         """Return the jobs that a request would lead to, and call no tool; a plan is its own.
 
-        Parameters and errors are those of `execute`; an ExecutionError if nothing is awarded.
+        Parameters and errors are those of `execute`; an ExecutionError if nothing would be called.
         """
         how = self._how(protocol, announcement, among, date)
         if isinstance(request, Plan):
             with Journal() as kept:
                 Running(self.means(announcement), kept, how).check(request)
             return request
-        drafting = Drafting(self.net.catalog.__getitem__)
+        drafting = Drafting(self.net)
         await self._hidden(announcement).run(request, actor=drafting, **how)
+        self.passed_over = drafting.passed_over
         if drafting.plan is None:
-            raise ExecutionError("nothing was awarded (say it in other words)")
+            problem = "; ".join(drafting.passed_over) or "nothing was awarded"
+            raise ExecutionError(f"{problem} (say it in other words)")
         return drafting.plan
 
     def means(self, announcement: Announcement = "routed", *, user: str | None = None) -> Means:

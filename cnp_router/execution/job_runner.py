@@ -24,7 +24,6 @@ from cnp_router.sources.source import SEPARATOR
 
 __all__ = ["JobRunner"]
 
-_SAME = 0.7  # cosine of specifications from which on two tools do the same
 _THEN = " (then tried: "
 
 
@@ -206,24 +205,6 @@ class JobRunner:
             return alike.of(api, [other])[other] >= SAME
 
         return may
-
-    def alike(self, awards: Sequence[AwardedApi]) -> list[list[AwardedApi]]:
-        """Return awards in groups: those that may change something and say the same are one job.
-
-        The first acts, the others come next: one wish is not fulfilled twice.
-        """
-        groups: list[list[AwardedApi]] = []
-        for award in awards:
-            for group in groups:
-                one = group[0]
-                if one.task == award.task and not (self._reads(one.api) or self._reads(award.api)):
-                    likeness = self.by.net.parties.likeness.of(one.api, [award.api])
-                    if likeness[award.api] >= _SAME:
-                        group.append(award)
-                        break
-            else:
-                groups.append([award])
-        return groups
 
     def _reads(self, api: str) -> bool:
         return self.by.net.catalog[api].effects == "reads"

@@ -19,7 +19,7 @@ from cnp_router.exceptions import (
     RoundFailedError,
 )
 from cnp_router.execution.approval import Approval, asked
-from cnp_router.execution.asked_for import asked_for, left_open, routed_parts
+from cnp_router.execution.asked_for import acted_on, is_by_router
 from cnp_router.execution.awards import plan_of
 from cnp_router.execution.calling import Caller
 from cnp_router.execution.directed import Direct, Directed
@@ -30,8 +30,7 @@ from cnp_router.execution.job_runner import JobRunner
 from cnp_router.execution.journal import Journal
 from cnp_router.execution.task_graph import Job, JobEnd, Plan, run_jobs
 from cnp_router.protocols import Protocol, Transcript
-from cnp_router.protocols.acting import Acting, Actor, AwardedApi
-from cnp_router.routing.many import in_thread
+from cnp_router.protocols.acting import Acting, Actor
 
 __all__ = ["Running"]
 
@@ -311,14 +310,11 @@ class _AllAwards:
         if not acting.awards:
             running.problem = "nothing was awarded"
             return
-        groups = running.runner.alike(acting.awards)
-        running.doer.by_router = not (acting.n_called or acting.transcript.calls)
-        if running.doer.by_router:
-            first = await self._asked_for(acting.request, [group[0] for group in groups])
-            groups = [group for group in groups if group[0] in first]
-            if not groups:
-                running.problem = "nothing was called"
-                return
+        running.doer.by_router = is_by_router(acting)
+        groups, running.passed_over = await acted_on(acting, running.by.net)
+        if not groups:
+            running.problem = "nothing was called"
+            return
         first = [group[0] for group in groups]
         plan = plan_of(acting.request, first, running.by.net.catalog.__getitem__)
         awards = {job.id: group for job, group in zip(plan.jobs, groups, strict=True)}
@@ -329,16 +325,6 @@ class _AllAwards:
             return is_done or await running.by_fallback(job)
 
         await running.work(plan, run)
-
-    async def _asked_for(self, request: str, awards: list[AwardedApi]) -> list[AwardedApi]:
-        """Return the awards that words ask for, and keep what is said of everything else."""
-        net = self._running.by.net
-        router, catalog = net.parties.router, net.catalog
-        routed = {} if router is None else await in_thread(routed_parts, request, router)
-        acting, why = asked_for(request, awards, catalog.__getitem__, routed)
-        why += left_open(routed, [each.api for each in acting], catalog)
-        self._running.passed_over = tuple(why)
-        return acting
 
 
 class _OneAward:

@@ -119,6 +119,19 @@ def test_a_dry_run_calls_nothing(execute, tools):
     assert "in a circle: 'a' -> 'b' -> 'a'" in result.stderr
 
 
+def test_a_dry_run_says_what_would_be_refused(execute):
+    refused = "desk__send: the request says what is not to be done"
+    request = "Do not send a text message to 'me'"
+    shown = execute(request, "--dry-run")
+    assert shown.exit_code == 0
+    assert f"Left out  {refused}" in shown.stdout
+    document = execute(request, "--dry-run", "--json")
+    assert [job["api"] for job in json.loads(document.stdout)["jobs"]] == ["desk__send"]
+    assert f"Left out: {refused}" in document.stderr
+    done = execute(request, "--allow-write")
+    assert (done.exit_code, sent()) == (1, "")
+
+
 def test_what_writes_is_not_called_where_nobody_can_be_asked(execute, tools):
     tools(LOOK, TELL)
     result = execute("--plan", "plan.json")
