@@ -100,7 +100,8 @@ def compare(
     stage, and the size of the final set, as means over the requests, and how many times as much a
     broadcast costs. A round that fails because of its request is counted and left out of the means;
     five in a row end the comparison, and it is an error if all of a protocol fail. Mashups that
-    name an API the model does not know are left out and counted as skipped.
+    name an API the model does not know are left out and counted as skipped. Without --protocol,
+    manager-led rounds are left out where no API of the catalog has a category.
     """
     from cnp_router.evaluation import compare as compared
     from cnp_router.evaluation.report import check_report, warnings_of, write_report
@@ -112,6 +113,8 @@ def compare(
         check_report(report)
     router, failure, finished = fitted_router(model, vectors), None, [0, 0]
     how = {"concurrent_requests": 4 if chat.asks_server() else 1} | options.given(**how)
+    if "protocols" not in how and not router.catalog.categories:
+        how["protocols"] = _without_categories()
     asked = chat.model(router.catalog, cache=cache)
     try:
         with Progress("Comparing") as progress:
@@ -138,6 +141,15 @@ def compare(
     write_page(comparison, html, aside=json_, problem=problem)
     if failure is not None:
         raise failure
+
+
+def _without_categories() -> list[str]:
+    """Return the protocols of a catalog that has none, and say which are left out."""
+    from cnp_router.protocols import PROTOCOLS
+
+    left_out = [name for name, protocol in PROTOCOLS.items() if protocol.needs_categories]
+    note(f"Left out, since no API of the catalog has a category: {', '.join(left_out)}.")
+    return [name for name in PROTOCOLS if name not in left_out]
 
 
 def _note_how_to_continue(

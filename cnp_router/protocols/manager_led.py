@@ -40,6 +40,7 @@ class ManagerLed(NegotiatedProtocol):
     carries = "a function and its category"
     reaches = "contractors in that category"
     maps_categories = True
+    needs_categories = True
 
     def prepare(
         self,

@@ -37,6 +37,8 @@ class Protocol(ABC):
         To whom a broadcast goes; empty if there is none.
     needs_router : bool
         Whether there must be a router, whatever the announcement.
+    needs_categories : bool
+        Whether the catalog must have categories for a broadcast.
     announcements : tuple of {"broadcast", "routed"}
         In which ways it can be announced.
     has_contractors : bool
@@ -50,6 +52,7 @@ class Protocol(ABC):
     carries: ClassVar[str] = ""
     reaches: ClassVar[str] = ""
     needs_router: ClassVar[bool] = False
+    needs_categories: ClassVar[bool] = False
     announcements: ClassVar[tuple[Announcement, ...]] = ("broadcast", "routed")
     has_contractors: ClassVar[bool] = True
 

@@ -6,12 +6,14 @@ import re
 import signal
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from chat_server import stay_on_this_machine
 
+from cnp_router.catalog import Catalog
 from cnp_router.evaluation.report import REPORT_FILES
 from cnp_router.exceptions import (
     ChatAnswerError,
@@ -65,6 +67,21 @@ def test_one_document(compare):
     learned = document["rows"][0]
     assert (learned["protocol"], learned["stages"]["bid"]) == ("learned", None)
     assert learned["stages"]["final"].keys() == {"precision", "recall", "f1"}
+
+
+def test_a_catalog_without_categories(run, sample):
+    Catalog([replace(api, categories=()) for api in sample.catalog]).write("apis.jsonl")
+    History(sample.history[:60]).write("past.jsonl")
+    model = ("--catalog", "apis.jsonl", "--history", "past.jsonl", "--output", "plain")
+    assert run("fit", *model).exit_code == 0
+    asked = ("compare", "--model", "plain", "--history", "past.jsonl", "--limit", 1)
+    result = run(*asked, "--json")
+    said = "Left out, since no API of the catalog has a category: manager-led.\n"
+    assert (result.exit_code, result.stderr[: len(said)]) == (0, said)
+    assert "manager-led" not in {row["protocol"] for row in json.loads(result.stdout)["rows"]}
+    wanted = run(*asked, "--protocol", "manager-led")
+    assert wanted.exit_code == 1
+    assert "manager-led rounds need a catalog with categories" in wanted.stderr
 
 
 def test_the_tables(compare):
