@@ -45,7 +45,7 @@ class TestReading:
             ),
             (b'{}\n{"id": "caf\xe9"}', "a.jsonl, line 2: not UTF-8 (byte 0xe9) (save it as UTF-8)"),
             (
-                gzip.compress(b"{}"),
+                gzip.compress(b"{}", mtime=0),
                 "a.jsonl: it is packed by gzip (unpack it, or end its name in .gz if it is JSON "
                 "Lines)",
             ),
