@@ -334,25 +334,19 @@ class _OneThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_inside = 0
+        self._libraries: ThreadpoolController | None = None
         self._limits: Any = None
-        self._was_said = False
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _OneThread:
         import scipy.linalg  # noqa: F401  (only libraries that are loaded are limited)
         from threadpoolctl import ThreadpoolController
 
         with self._lock:
             self._n_inside += 1
             if self._n_inside == 1:
-                libraries = ThreadpoolController()
-                self._limits = libraries.limit(limits=1)
-                if not self._was_said and any(n > 1 for n in _threads_of(libraries)):
-                    self._was_said = True
-                    logger.warning(
-                        "linear algebra keeps its threads here, since another thread of this "
-                        "process has set their number: the same seed and data can give another "
-                        "model (set OMP_NUM_THREADS=1)"
-                    )
+                self._libraries = ThreadpoolController()
+                self._limits = self._libraries.limit(limits=1)
+        return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -360,9 +354,11 @@ class _OneThread:
             if not self._n_inside:
                 self._limits.restore_original_limits()
 
-
-def _threads_of(libraries: ThreadpoolController) -> list[int]:
-    return [each.num_threads for each in libraries.lib_controllers if each.user_api == "blas"]
+    @property
+    def holds(self) -> bool:
+        """Whether it has one: OpenBLAS lets the first thread alone that set the number set it."""
+        known = self._libraries.lib_controllers if self._libraries else ()
+        return all(each.num_threads == 1 for each in known if each.user_api == "blas")
 
 
 one_thread = _OneThread()

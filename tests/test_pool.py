@@ -17,7 +17,9 @@ import pytest
 import threadpoolctl
 from cluster_tasks import slow
 
+from cnp_router.catalog import Api, Catalog
 from cnp_router.pool import LocalPool, one_thread
+from cnp_router.training import fit_router
 
 
 def share_out(backend, seconds):
@@ -96,7 +98,7 @@ class Libraries:
         self.given.pop()
 
 
-def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypatch, caplog):
+def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypatch):
     libraries = Libraries()
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: libraries)
     for _ in range(2):
@@ -105,18 +107,15 @@ def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypat
                 assert libraries.given == [1]
             assert libraries.given == [1]
         assert libraries.given == []
-    assert not caplog.messages
 
 
-def test_algebra_that_keeps_its_threads_is_said_once(monkeypatch, caplog):
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_algebra_that_keeps_its_threads_is_said(monkeypatch, caplog, n_threads):
     """As that of OpenBLAS does in a thread, once another one has set their number."""
-    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: Libraries(2))
-    limited = type(one_thread)()
-    for _ in range(2):
-        with limited:
-            pass
-    (said,) = caplog.messages
-    assert said.endswith("the same seed and data can give another model (set OMP_NUM_THREADS=1)")
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: Libraries(n_threads))
+    fit_router(Catalog([Api("rain", "Rain")]))
+    warned = [each for each in caplog.messages if each.endswith("(set OMP_NUM_THREADS=1)")]
+    assert len(warned) == n_threads - 1
 
 
 def test_who_gives_up_what_is_at_work_is_not_warned_of_it():

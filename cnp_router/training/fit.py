@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
 from collections.abc import Callable
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_router"]
 
+logger = logging.getLogger(__name__)
 Progress = Callable[[str, int, int], None]
 
 
@@ -126,7 +128,12 @@ def fit_router(
     with ExitStack() as stack:
         # The linear algebra here is sparse or small: threads of its own only wait for each other,
         # and how many there are changes the last digits.
-        stack.enter_context(one_thread)
+        if not stack.enter_context(one_thread).holds:
+            logger.warning(
+                "linear algebra keeps its threads, since another thread of this process has set "
+                "their number: the same seed and data can give another model (set "
+                "OMP_NUM_THREADS=1)"
+            )
         stack.enter_context(telemetry.span("fit", about))
         pool = stack.enter_context(working(n_jobs, scheduler, threads=True))
         return _fit(catalog, history, encoder, random_state, pool, progress or (lambda *_: None))
