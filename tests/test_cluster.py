@@ -280,10 +280,19 @@ class TestNoCluster:
             each.close()
 
     def test_the_address_of_a_worker(self, local_cluster):
-        local_cluster.wait_for_workers(1, timeout=120)  # others may have killed them
-        worker = next(iter(local_cluster.scheduler_info["workers"]))
         said = r"that is a worker \(give its scheduler's"
-        with pytest.raises(ClusterError, match=said), connected(worker):
+        with (
+            distributed.LocalCluster(
+                n_workers=1,
+                processes=False,
+                loop=local_cluster.loop,
+                protocol="tcp://",
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+            ) as cluster,
+            pytest.raises(ClusterError, match=said),
+            connected(next(iter(cluster.workers.values())).address),
+        ):
             pass
 
     @pytest.mark.parametrize("scheduler", [7, "", None])

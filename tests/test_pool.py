@@ -113,6 +113,7 @@ def test_algebra_has_its_threads_again_when_the_last_who_works_is_done(monkeypat
 def test_algebra_that_keeps_its_threads_is_said(monkeypatch, caplog, n_threads):
     """As that of OpenBLAS does in a thread, once another one has set their number."""
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: Libraries(n_threads))
+    caplog.set_level("INFO", "cnp_router")
     fit_router(Catalog([Api("rain", "Rain")]))
     warned = [each for each in caplog.messages if each.endswith("(set OMP_NUM_THREADS=1)")]
     assert len(warned) == n_threads - 1

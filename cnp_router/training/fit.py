@@ -129,7 +129,7 @@ def fit_router(
         # The linear algebra here is sparse or small: threads of its own only wait for each other,
         # and how many there are changes the last digits.
         if not stack.enter_context(one_thread).holds:
-            logger.warning(
+            logger.info(
                 "linear algebra keeps its threads, since another thread of this process has set "
                 "their number: the same seed and data can give another model (set "
                 "OMP_NUM_THREADS=1)"
