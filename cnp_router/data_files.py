@@ -71,7 +71,7 @@ def _matches(pattern: str) -> list[Path]:
         cure = f"give what is in it, as {folders[0] / '*'}" if folders else "check the pattern"
         raise DataFileError(pattern, "no file matches", cure=cure)
     if "**" not in pattern:
-        _say_passed_over([folder for folder in folders if not is_parquet(folder)])
+        _say_folders([folder for folder in folders if not is_parquet(folder)])
     return sorted([*matches, *tables])
 
 
@@ -86,7 +86,7 @@ def _parts(path: str | Path) -> Iterable[str | Path]:
     if not files:
         cure = f"give them, as {folder / '**' / '*.parquet'}"
         raise DataFileError(path, "no Parquet file in it", cure=cure)
-    _say_passed_over(folders)
+    _say_folders(folders)
     return files
 
 
@@ -98,10 +98,14 @@ def _sorted_out(places: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     return found
 
 
-def _say_passed_over(folders: Sequence[Path]) -> None:
+def _say_folders(folders: Sequence[Path]) -> None:
     if folders:
-        more = f", and {len(folders) - 1} more" if len(folders) > 1 else ""
-        _log.warning("%s: is a folder, and passed over%s", folders[0], more)
+        _say_passed_over(folders[0], "is a folder", len(folders))
+
+
+def _say_passed_over(first: str | Path, problem: str, n: int) -> None:
+    more = f", and {n - 1} more" if n > 1 else ""
+    _log.warning("%s: %s, and passed over%s", first, problem, more)
 
 
 def _is_folder(path: str | Path) -> bool:
@@ -140,8 +144,7 @@ def pass_over(empty: Sequence[EmptyFileError], n_files: int) -> None:
     if len(empty) == n_files > 0:
         raise empty[0]
     if empty:
-        more = f", and {len(empty) - 1} more" if len(empty) > 1 else ""
-        _log.warning("%s: %s, and passed over%s", empty[0].path, empty[0].problem, more)
+        _say_passed_over(empty[0].path, empty[0].problem, len(empty))
 
 
 def is_parquet(path: str | Path) -> bool:

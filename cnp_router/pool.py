@@ -108,9 +108,7 @@ class LocalPool(Pool):
         if threads:
             self._how["prefer"] = "threads"
         # How many joblib would have is asked last: it says itself where it can start none.
-        elif (hindrance := _Processes.hindrance()) and (
-            n_jobs not in (None, 1) or (n_jobs is None and self.n_workers > 1)
-        ):
+        elif (hindrance := _Processes.hindrance()) and (n_jobs or self.n_workers) != 1:
             logger.warning("%s: it does all of it alone", hindrance)
             self._how["n_jobs"] = 1
 

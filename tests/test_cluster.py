@@ -42,6 +42,18 @@ from cnp_router.pool import LocalPool, spans
 distributed = pytest.importorskip("distributed")
 
 
+def in_this_process(**options: Any) -> Any:
+    """Return a cluster of one worker, reached by TCP as those of other machines are."""
+    return distributed.LocalCluster(
+        n_workers=1,
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        **options,
+    )
+
+
 @pytest.fixture(scope="module")
 def address(local_cluster: Any) -> str:
     return str(local_cluster.scheduler_address)
@@ -188,15 +200,8 @@ class TestLosses:
         monkeypatch.setattr(cluster_module, "_LOOK_EVERY", 0.1)
         monkeypatch.setattr(cluster_module, "WORKERS_WITHIN", 0.5)
         with (
-            distributed.LocalCluster(
-                n_workers=1,
-                threads_per_worker=1,
-                processes=False,
-                memory_limit=0,
-                loop=local_cluster.loop,
-                protocol="tcp://",
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
+            in_this_process(
+                threads_per_worker=1, memory_limit=0, loop=local_cluster.loop
             ) as cluster,
             connected(cluster.scheduler_address) as pool,
         ):
@@ -218,9 +223,8 @@ class TestLosses:
 
     def test_a_worker_that_comes_late(self, monkeypatch):
         monkeypatch.setattr(cluster_module, "WORKERS_WITHIN", 20.0)
-        options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "processes": False}
         with (
-            distributed.LocalCluster(n_workers=1, protocol="tcp://", **options) as cluster,
+            in_this_process() as cluster,
             connected(cluster.scheduler_address) as pool,
         ):
             cluster.scale(0)
@@ -282,14 +286,7 @@ class TestNoCluster:
     def test_the_address_of_a_worker(self, local_cluster):
         said = r"that is a worker \(give its scheduler's"
         with (
-            distributed.LocalCluster(
-                n_workers=1,
-                processes=False,
-                loop=local_cluster.loop,
-                protocol="tcp://",
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-            ) as cluster,
+            in_this_process(loop=local_cluster.loop) as cluster,
             pytest.raises(ClusterError, match=said),
             connected(next(iter(cluster.workers.values())).address),
         ):
@@ -409,13 +406,7 @@ class TestNoCluster:
             pass
 
     def test_it_goes_while_others_work(self):
-        cluster = distributed.LocalCluster(
-            n_workers=1,
-            processes=False,
-            protocol="tcp://",
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-        )
+        cluster = in_this_process()
         with (
             pytest.raises(ClusterError, match="it is gone"),
             connected(cluster.scheduler_address) as pool,
@@ -430,13 +421,7 @@ class TestNoCluster:
             list(found)
 
     def test_it_is_gone_when_something_is_to_be_sent(self):
-        cluster = distributed.LocalCluster(
-            n_workers=1,
-            processes=False,
-            protocol="tcp://",
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-        )
+        cluster = in_this_process()
         with (
             pytest.raises(ClusterError, match="it is gone"),
             connected(cluster.scheduler_address) as pool,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cnp_router.execution import Execution, JobReport
     from cnp_router.sources import CallResult
 
-__all__ = ["changes", "echo_execution"]
+__all__ = ["changes", "echo_execution", "left_out"]
 
 _RESULT = 300  # characters of a result
 _INPUTS = 120  # of inputs
@@ -68,6 +68,12 @@ def _json(data: object) -> str:
     return json.dumps(data, ensure_ascii=False, default=str)
 
 
+def left_out(passed_over: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what is said of what would not, or was not, called."""
+    for why in passed_over:
+        yield "Left out", printable(why, _RESULT)
+
+
 def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     from cnp_router.sources.source import SEPARATOR
 
@@ -77,8 +83,7 @@ def _facts(execution: Execution) -> Iterator[tuple[str, str]]:
     before = f", {resumed} of them before" if resumed else ""
     if execution.problem:
         yield "Broken off", execution.problem
-    for why in execution.passed_over:
-        yield "Left out", printable(why, _RESULT)
+    yield from left_out(execution.passed_over)
     for why in dict.fromkeys(job.lost for job in execution.jobs if job.lost):
         names = ", ".join(job.id for job in execution.jobs if job.lost == why)
         yield "Called directly", f"{names}: {printable(why, _RESULT)}"

@@ -14,7 +14,7 @@ import click
 
 from cnp_router.cli import llm_options, options
 from cnp_router.cli.billing import price_facts, with_price
-from cnp_router.cli.execution_report import changes, echo_execution
+from cnp_router.cli.execution_report import changes, echo_execution, left_out
 from cnp_router.cli.html_page import write_page
 from cnp_router.cli.live_view import LiveView, approver, plan_offer
 from cnp_router.cli.output import console, counted, echo, echo_json, echo_pairs, note
@@ -29,7 +29,6 @@ from cnp_router.exceptions import (
 )
 from cnp_router.files import read_text
 from cnp_router.kept_beside import ONLINE_FILE
-from cnp_router.printing import printable
 
 if TYPE_CHECKING:
     from cnp_router.catalog import Catalog
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecutionRun", "How"]
 
-_SHOWN = 300  # characters of what is left out
 # Who of those that may have a model of their own is asked; one agent alone has that of --llm.
 _ROLES: dict[str, tuple[str, ...]] = {
     "rounds": ("manager", "contractor", "executor"),
@@ -299,15 +297,15 @@ class ExecutionRun:
         facts += price_facts(self.chat.bill(self.drafted.calls), self.chat.prices)
         if json_:
             echo_json(self.planned.to_dict())
-            for why in self.passed_over:
-                note(printable(why, _SHOWN), "Left out")
+            for label, said in left_out(self.passed_over):
+                note(said, label)
             for label, said in facts if self.drafted.calls else ():
                 note(said, label)
             return
         echo(*self.planned.draw(console(sys.stdout).width).split("\n"))
         if self.passed_over:
             echo()
-            echo_pairs([("Left out", printable(why, _SHOWN)) for why in self.passed_over])
+            echo_pairs(list(left_out(self.passed_over)))
         if self.drafted.calls:
             echo()
             echo_pairs(facts)
